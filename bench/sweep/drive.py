@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from bench.sweep.service import Job
@@ -13,7 +13,7 @@ from bench.truth.pressure import prioritized
 from otel_itl.core.slo import SLO
 from otel_itl.tools.sweep.driver import run_sweep
 from otel_itl.tools.sweep.endpoint import Endpoint
-from otel_itl.tools.sweep.plan import SweepLimits, SweepPlan
+from otel_itl.tools.sweep.plan import SweepPlan
 from otel_itl.tools.sweep.prompts import Prompt
 from otel_itl.tools.sweep.records import Round, Sweep
 
@@ -31,7 +31,6 @@ class Manner:
     """Seed of the arrivals."""
     is_open_loop: bool = True
     """Requests are due by the clock."""
-    limits: SweepLimits = field(default_factory=SweepLimits)
     prompt: Prompt = SHORT
     """Sent each time."""
     is_prioritized: bool = True
@@ -57,11 +56,10 @@ def drive(url: str, design: Design, objective: SLO | None, manner: Manner = Mann
         steady_seconds=design.steady,
         warmup_seconds=design.warm_up,
         drain_seconds=DRAIN_SECONDS,
-        limits=manner.limits,
         objective=objective,
         seed=manner.seed,
     )
-    endpoint = Endpoint(sdk="openai", model="simulated", base_url=url, api_key="none")
+    endpoint = Endpoint(sdk="openai", model="simulated", base_url=url)
     with prioritized() if manner.is_prioritized else nullcontext():
         return asyncio.run(run_sweep(plan, endpoint, lambda _: None))
 

@@ -17,7 +17,7 @@ from otel_itl.tools.compare.render.json import comparison_to_json
 from otel_itl.tools.compare.render.markdown import comparison_to_markdown
 from otel_itl.tools.compare.render.words import headline
 from otel_itl.tools.compare.requests import Side
-from otel_itl.tools.compare.sides import CannotSplitError, read_by_attribute, read_by_time, read_files, read_runs
+from otel_itl.tools.compare.sides import CannotSplitError, read_by_attribute, read_by_time, read_file, read_runs
 from otel_itl.tools.output import CannotWriteError, check_output, open_output
 from otel_itl.tools.report.reading.lines import check_readable
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
@@ -74,7 +74,7 @@ def _read_sides(arguments: argparse.Namespace, skipped: SkippedInput) -> tuple[S
     if len(files) != 2:  # noqa: PLR2004 - two sides
         message = f"name two files, A and B, or split one with --by, --before or --after: got {len(files)}."
         raise CannotSplitError(message)
-    return read_files(files[0], files[1], skipped, slo)
+    return read_file(files[0], skipped, slo), read_file(files[1], skipped, slo)
 
 
 def _write_series(arguments: argparse.Namespace, skipped: SkippedInput) -> int:
@@ -93,8 +93,7 @@ def _write_series(arguments: argparse.Namespace, skipped: SkippedInput) -> int:
     check_output(configuration, arguments.files)
     if configuration.exists() and not configuration.read_text("utf-8", "replace").startswith(CONFIGURATION_MARK):
         raise CannotWriteError(f"{configuration} is not of otel-itl, and is left as it is: name another CSV file.")
-    series = make_series(runs, path)
-    for file_path, text in ((path, series.table), (configuration, series.configuration)):
+    for file_path, text in zip((path, configuration), make_series(runs, path), strict=True):
         with open_output(file_path) as file:
             file.write(text)
     # Of its own accord, otava leaves out what is older than about a month.

@@ -32,21 +32,20 @@ class Clusters:
     def design(self, models: Sequence[str]) -> tuple[Design, dict[str, list[list[Request]]]]:
         """Return the design of the clusters that have any of the models, and the requests of each to each model."""
         wanted = set(models)
-        used = [frozenset(request.model for request in requests) & wanted for requests in self._requests]
-        chosen = np.array([bool(of_cluster) for of_cluster in used], dtype=bool)
+        of_models = [sorted({request.model for request in requests} & wanted) for requests in self._requests]
+        chosen = np.array([bool(names) for names in of_models], dtype=bool)
         is_b = self._is_b[chosen]
-        pairs = None
         if self.is_paired:
-            half = len(is_b) // 2
-            pairs = np.stack([np.arange(half), np.arange(half) + half], axis=1)
-        kinds = sorted({tuple(sorted(of_cluster)) for of_cluster in used if of_cluster})
-        strata = np.array([kinds.index(tuple(sorted(of_cluster))) for of_cluster in used if of_cluster], dtype=np.intp)
-        kept = [requests for requests, of_cluster in zip(self._requests, used, strict=True) if of_cluster]
+            strata = np.tile(np.arange(len(is_b) // 2), 2)
+        else:
+            kinds = ["\n".join(names) for names in of_models if names]
+            strata = _join_small_strata(np.unique(kinds, return_inverse=True)[1], is_b)
+        kept = [requests for requests, is_chosen in zip(self._requests, chosen, strict=True) if is_chosen]
         by_model = {
             model: [[request for request in requests if request.model == model] for requests in kept]
             for model in models
         }
-        return Design(is_b, _join_small_strata(strata, is_b), pairs), by_model
+        return Design(is_b, strata, self.is_paired), by_model
 
 
 def _group(requests: Sequence[Request], models: Sequence[str], random: np.random.Generator) -> dict[str, list[Request]]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -17,7 +16,6 @@ from otel_itl.tools.compare.quantities import MIN_BEYOND, MIN_CLUSTERS, QUANTITI
 from otel_itl.tools.compare.requests import Request, Side
 from otel_itl.tools.compare.resampling import Design, Effect, bootstrap_interval, permutation_p
 from otel_itl.tools.compare.verdicts import Answer, Estimate, answer_estimates
-from otel_itl.tools.report.certainty import is_error_shown
 
 POOLED = "all models"
 DEFAULT_MARGIN = 0.05
@@ -48,20 +46,6 @@ class Figure:
     """As many independent samples would be known as well; its samples over it is the design effect."""
 
     @property
-    def error(self) -> float | None:
-        """By how much the value may be less; None: by no more than 1 ms, or than 1 % of it."""
-        return None if self.lowest is None else self._shown(self.lowest)
-
-    @property
-    def above(self) -> float | None:
-        """By how much the value may be more; None likewise."""
-        return None if self.highest is None else self._shown(self.highest)
-
-    def _shown(self, bound: float) -> float | None:
-        error = abs((self.value or 0.0) - bound)
-        return error if is_error_shown(error, self.value or 0.0) else None
-
-    @property
     def design_effect(self) -> float | None:
         """How many samples are worth one independent sample; None without a sample."""
         return self.samples / self.effective_samples if self.effective_samples else None
@@ -75,8 +59,8 @@ class Row:
     quantity: Quantity
     a: Figure
     b: Figure
-    measured: Estimate
-    bounds: dict[Reading, Estimate]
+    measured: Estimate = field(default_factory=Estimate)
+    bounds: Mapping[Reading, Estimate] = field(default_factory=dict)
     """The same with the least and with the most that the figures can be; a reading that changes neither is left out."""
     sides: Sequence[str] = ()
     """`A`, `B`: the sides whose figure is uncertain by the larger part."""
@@ -130,6 +114,11 @@ class Comparison:
     """Both sides have the same streams: a file is compared with itself, and all rows are the same."""
     only_in: Sequence[tuple[str, str]] = ()
     """Model and name of the side, of models that one side alone has."""
+
+    @property
+    def sides(self) -> dict[str, Side]:
+        """Letter → side."""
+        return {"A": self.a, "B": self.b}
 
 
 def compare(
@@ -192,12 +181,8 @@ def _judge(rows: Sequence[Row], margin: float) -> list[Row]:
         for reading in Reading
     }
     return [
-        replace(
-            row,
-            measured=answered[Reading.MEASURED][number],
-            bounds={reading: answered[reading][number] for reading in row.bounds},
-        )
-        for number, row in enumerate(rows)
+        replace(row, measured=measured, bounds={reading: answered[reading][number] for reading in row.bounds})
+        for number, (row, measured) in enumerate(zip(rows, answered[Reading.MEASURED], strict=True))
     ]
 
 
@@ -215,51 +200,45 @@ class _Estimator:
         models = [model for model in models if not quantity.needs_objective or objective(model) is not None]
         design, requests = self._clusters.design(models)
         has_bounds = any(one.lowest for of_model in requests.values() for cluster in of_model for one in cluster)
-        by_reading = {
+        levels = {
             reading: [
                 quantity.level(_read(of_model, reading), objective(model)) for model, of_model in requests.items()
             ]
             for reading in (Reading if has_bounds else [Reading.MEASURED])
         }
-        measured = by_reading[Reading.MEASURED]
+        measured = levels[Reading.MEASURED]
         if all(level.is_empty for level in measured):
             return None
         sides = design.weights()
-        a, b = (_figure(by_reading, weights) for weights in sides)
-        row = Row(
-            model=models[0] if len(models) == 1 else POOLED,
-            quantity=quantity,
-            a=a,
-            b=b,
-            measured=_refuse(quantity, a, b) or Estimate(),
-            bounds={},
-        )
-        if row.measured.why:
-            return row
+        a, b = (_figure(levels, weights) for weights in sides)
+        row = Row(model=models[0] if len(models) == 1 else POOLED, quantity=quantity, a=a, b=b)
+        if (refused := _refuse(quantity, a, b)) is not None:
+            return replace(row, measured=refused)
+        errors = {
+            reading: [_find_error(measured, of_reading, weights) for weights in sides]
+            for reading, of_reading in levels.items()
+        }
+        largest = [max(of_side) for of_side in zip(*errors.values(), strict=True)]
         sizes = [sum(map(len, of_model)) for of_model in requests.values()]
         floors = [_find_floor(quantity, level, sides) for level in measured]
-        errors = {
-            reading: [_find_error(measured, levels, weights) for weights in sides]
-            for reading, levels in by_reading.items()
-        }
-        same_draws = deepcopy(self._random)
-        largest = [max(of_side) for of_side in zip(*errors.values(), strict=True)]
+        seed = int(self._random.integers(2**63))  # all readings have the same resamples
         return replace(
             row,
-            measured=self._resample(_effect(measured, sizes), design, self._random),
+            measured=self._resample(_effect(measured, sizes), design, seed),
             bounds={
-                reading: self._resample(_effect(by_reading[reading], sizes, floors), design, deepcopy(same_draws))
+                reading: self._resample(_effect(levels[reading], sizes, floors), design, seed)
                 for reading, of_sides in errors.items()
                 if any(of_sides)
             },
             sides=[side for side, error in zip("AB", largest, strict=True) if error and error >= max(largest) / 2],
         )
 
-    def _resample(self, effect: Effect, design: Design, random: np.random.Generator) -> Estimate:
+    def _resample(self, effect: Effect, design: Design, seed: int) -> Estimate:
         """Estimate an effect, its interval, and its p-value."""
         observed = float(effect(*(weights[np.newaxis] for weights in design.weights()))[0])
         if not math.isfinite(observed):
             return Estimate(why="a figure of 0, or of no sample, has no ratio")
+        random = np.random.default_rng(seed)
         interval = bootstrap_interval(effect, design, self._resamples, random)
         if interval is None:
             return Estimate(ratio=math.exp(observed), why="a single session or request has no spread")
@@ -273,22 +252,19 @@ def _effect(levels: Sequence[Level], requests: Sequence[int], floors: Sequence[f
     Pooled rows average the models' own ratios, so that more requests to a slow model are not read as a slower model.
     `floors` are what the figures of each model are at least taken for; None: 0, which has no ratio.
     """
-    shares = np.asarray(requests, dtype=float) / sum(requests)
+    shares = np.asarray(requests, dtype=float)[:, np.newaxis] / sum(requests)
     bounded = list(zip(levels, floors or [0.0] * len(levels), strict=True))
 
     def effect(weights_a: Floats, weights_b: Floats) -> Floats:
         """Return the log ratio of each resample; NaN where no model has samples on both sides."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.stack(
-                [
-                    np.log(np.maximum(level.of(weights_b), floor)) - np.log(np.maximum(level.of(weights_a), floor))
-                    for level, floor in bounded
-                ]
+            figures_a, figures_b = (
+                np.stack([np.maximum(level.of(weights), floor) for level, floor in bounded])
+                for weights in (weights_a, weights_b)
             )
+            ratios = np.log(figures_b) - np.log(figures_a)
             known = np.isfinite(ratios)
-            weighted = np.where(known, ratios, 0.0) * shares[:, np.newaxis]
-            mean: Floats = weighted.sum(axis=0) / (known * shares[:, np.newaxis]).sum(axis=0)
-        return mean
+            return np.asarray((np.where(known, ratios, 0.0) * shares).sum(axis=0) / (known * shares).sum(axis=0))
 
     return effect
 

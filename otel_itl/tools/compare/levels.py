@@ -114,7 +114,7 @@ class Rate:
     """
 
     def __init__(
-        self, events: ArrayLike, exposure: ArrayLike, *, is_count: bool, is_share: bool = False, per: float = 1.0
+        self, events: ArrayLike, exposure: ArrayLike, *, is_count: bool = True, is_share: bool = False, per: float = 1.0
     ) -> None:
         self._events, self.sizes = np.asarray(events, dtype=float), np.asarray(exposure, dtype=float)
         self._added = 0.5 if is_count else 0.0

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -22,21 +22,16 @@ CONFIGURATION_MARK: Final = "# Made by otel-itl compare --otava."
 """The first line of a configuration, which may be replaced by another one."""
 
 
-class Series(NamedTuple):
-    """The two files that `otava analyze streams` reads."""
-
-    table: str
-    """CSV: a row for each run, a column for each figure of each model."""
-    configuration: str
-    """YAML, which names the file of the table."""
-
-
-def make_series(runs: Sequence[Side], path: Path) -> Series:
-    """Make the files for apache-otava.
+def make_series(runs: Sequence[Side], path: Path) -> tuple[str, str]:
+    """Make the two files that `otava analyze streams` reads.
 
     Args:
         runs: in order of time.
         path: where the table will be.
+
+    Returns:
+        The table in CSV, with a row for each run and a column for each figure of each model, and the configuration in
+        YAML, which names the file of the table.
     """
     models = sorted({request.model for side in runs for request in side.requests})
     columns = {
@@ -51,7 +46,7 @@ def make_series(runs: Sequence[Side], path: Path) -> Series:
     for side in runs:
         figures = [_figure(side.requests, model, quantity) for model, quantity in columns.values()]
         writer.writerow([format_time(side.first_unix_ns), side.name, *figures])
-    return Series(file.getvalue(), _configuration(path, columns))
+    return file.getvalue(), _configuration(path, columns)
 
 
 def _figure(requests: Sequence[Request], model: str, quantity: Quantity) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any, Final
 
 import numpy as np
 
 from otel_itl.core.timeline import Outcome
-from otel_itl.tools.compare.levels import Floats, Level, Percentile, Rate
+from otel_itl.tools.compare.levels import Level, Percentile, Rate
 from otel_itl.tools.compare.requests import Request
 
 MIN_BEYOND = 10
@@ -19,6 +21,7 @@ MIN_CLUSTERS = 5
 
 Clusters = Sequence[Sequence[Request]]
 """The requests of each cluster."""
+Number = Callable[[Request], float]
 MakeLevel = Callable[[Clusters, float | None], Level]
 """Makes the figure of clusters; the second argument is the ITL objective in seconds."""
 
@@ -29,16 +32,38 @@ class Unit(Enum):
     SECONDS = "s"
     SHARE = "share"
     PER_THOUSAND_TOKENS = "per 1,000 tokens"
+    REQUESTS_PER_SECOND = "requests/s"
+    TOKENS_PER_SECOND = "tokens/s"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantity:
-    """One row of a comparison. The effect is the ratio of B's figure to A's."""
+_SUFFIXES: Final = {
+    Unit.SECONDS: ", ms",
+    Unit.SHARE: ", %",
+    Unit.REQUESTS_PER_SECOND: ", 1/s",
+    Unit.TOKENS_PER_SECOND: "/s",
+}
+"""Unit → what stands behind the title of a column that is in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFigure:
+    """A figure that a table has."""
 
     key: str
     """Its identifier, in JSON and on the command line."""
     title: str
     unit: Unit
+
+    @property
+    def heading(self) -> str:
+        """The title with the unit that people read it in."""
+        return self.title + _SUFFIXES.get(self.unit, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity(NamedFigure):
+    """One row of a comparison. The effect is the ratio of B's figure to A's."""
+
     level: MakeLevel
     percentile: float | None = None
     needs_objective: bool = False
@@ -58,35 +83,27 @@ def _percentile(q: float, samples: Callable[[Request], Iterable[float]]) -> Make
     return make
 
 
-def _sum_up(clusters: Clusters, number: Callable[[Request], float]) -> Floats:
-    """Sum a number of requests up for each cluster."""
-    return np.array([sum(map(number, requests)) for requests in clusters], dtype=float)
+def _rate(events: Number, exposure: Number, **rate: Any) -> MakeLevel:
+    """Return what makes a rate of what is summed up over the requests of each cluster."""
+
+    def make(clusters: Clusters, _: float | None) -> Rate:
+        return Rate(*([sum(map(number, requests)) for requests in clusters] for number in (events, exposure)), **rate)
+
+    return make
 
 
-def _share(events: Callable[[Request], float]) -> MakeLevel:
-    """Return what makes the share of the requests that have an event."""
-    return lambda clusters, _: Rate(
-        _sum_up(clusters, events), _sum_up(clusters, lambda _: 1), is_count=True, is_share=True
-    )
+def _share(outcome: Outcome) -> MakeLevel:
+    """Return what makes the share of the requests that have an outcome."""
+    return _rate(lambda request: request.outcome is outcome, lambda _: 1, is_share=True)
 
 
-def _time_per_token(clusters: Clusters, _: float | None) -> Rate:
-    times, tokens = (
-        _sum_up(clusters, number) for number in (lambda one: one.decode_time, lambda one: one.later_tokens)
-    )
-    return Rate(times, tokens, is_count=False)
+def _over_objective(clusters: Clusters, objective: float | None) -> Level:
+    """Make the share of the gaps that are longer than the objective."""
 
+    def count_over(request: Request) -> int:
+        return len(request.gaps) - bisect_right(request.gaps, objective or 0.0)
 
-def _stalls(clusters: Clusters, _: float | None) -> Rate:
-    stalls, tokens = (_sum_up(clusters, number) for number in (lambda one: one.stalls, lambda one: one.tokens))
-    return Rate(stalls, tokens, is_count=True, per=1_000)
-
-
-def _over_objective(clusters: Clusters, objective: float | None) -> Rate:
-    edge = np.inf if objective is None else objective
-    within = _sum_up(clusters, lambda request: int(np.searchsorted(request.gaps, edge, "right")))
-    gaps = _sum_up(clusters, lambda request: len(request.gaps))
-    return Rate(gaps - within, gaps, is_count=True, is_share=True)
+    return _rate(count_over, lambda request: len(request.gaps), is_share=True)(clusters, None)
 
 
 def _first_token(request: Request) -> list[float]:
@@ -94,33 +111,22 @@ def _first_token(request: Request) -> list[float]:
 
 
 QUANTITIES = (
-    Quantity(key="ttft_p50", title="TTFT p50", unit=Unit.SECONDS, level=_percentile(50, _first_token), percentile=50),
+    Quantity("ttft_p50", "TTFT p50", Unit.SECONDS, _percentile(50, _first_token), percentile=50),
     *(
-        Quantity(
-            key=f"itl_p{q}",
-            title=f"ITL p{q}",
-            unit=Unit.SECONDS,
-            level=_percentile(q, lambda request: request.gaps),
-            percentile=q,
-        )
+        Quantity(f"itl_p{q}", f"ITL p{q}", Unit.SECONDS, _percentile(q, lambda request: request.gaps), percentile=q)
         for q in (50, 95, 99)
     ),
-    Quantity(key="tpot", title="TPOT", unit=Unit.SECONDS, level=_time_per_token),
     Quantity(
-        key="over_objective", title="over objective", unit=Unit.SHARE, level=_over_objective, needs_objective=True
+        "tpot", "TPOT", Unit.SECONDS, _rate(lambda one: one.decode_time, lambda one: one.later_tokens, is_count=False)
     ),
-    Quantity(key="stalls", title="stalls/1,000 tokens", unit=Unit.PER_THOUSAND_TOKENS, level=_stalls),
+    Quantity("over_objective", "over objective", Unit.SHARE, _over_objective, needs_objective=True),
     Quantity(
-        key="truncated",
-        title="truncated",
-        unit=Unit.SHARE,
-        level=_share(lambda request: request.outcome is Outcome.TRUNCATED),
+        "stalls",
+        "stalls/1,000 tokens",
+        Unit.PER_THOUSAND_TOKENS,
+        _rate(lambda one: one.stalls, lambda one: one.tokens, per=1_000),
     ),
-    Quantity(
-        key="errors",
-        title="errors",
-        unit=Unit.SHARE,
-        level=_share(lambda request: request.outcome is Outcome.ERROR),
-    ),
+    Quantity("truncated", "truncated", Unit.SHARE, _share(Outcome.TRUNCATED)),
+    Quantity("errors", "errors", Unit.SHARE, _share(Outcome.ERROR)),
 )
 """The rows of a model, in their order."""

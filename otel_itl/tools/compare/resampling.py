@@ -31,12 +31,17 @@ class Design:
     Args:
         is_b: for each cluster whether it is on side B.
         strata: for each cluster a number; labels are exchanged between clusters of the same stratum only.
-        pairs: indices of A's and of B's clusters that played the same script, `(pairs, 2)`; None: unpaired.
+        is_paired: each stratum is a pair, whose two clusters played the same script.
     """
 
     is_b: Bools
-    strata: NDArray[np.intp]
-    pairs: Indices | None = None
+    strata: Indices
+    is_paired: bool = False
+
+    @property
+    def fewest(self) -> int:
+        """The clusters of the side that has fewer."""
+        return int(min(self.is_b.sum(), (~self.is_b).sum()))
 
     def weights(self) -> tuple[Floats, Floats]:
         """Return the weights of A's and of B's clusters as they are."""
@@ -55,9 +60,8 @@ class Interval:
 def permutation_p(effect: Effect, design: Design, resamples: int, random: np.random.Generator) -> float:
     """Return the two-sided p-value of an effect, where labels of clusters are exchanged between the sides.
 
-    scipy's `permutation_test` knows no strata; with one stratum the result is the same. With pairs, the labels are
-    exchanged within each pair (sign flips). The observed labels count as one of the permutations, so that the test
-    keeps its level exactly.
+    scipy's `permutation_test` knows no strata; with one stratum the result is the same. The observed labels count as
+    one of the permutations, so that the test keeps its level exactly.
 
     Args:
         effect: the log ratio of two weightings.
@@ -87,16 +91,14 @@ def bootstrap_interval(effect: Effect, design: Design, resamples: int, random: n
     Returns:
         The interval; None with fewer than two clusters on a side, or where no resample has a finite effect.
     """
-    of_b = int(design.is_b.sum())
-    fewest = len(design.pairs) if design.pairs is not None else min(of_b, len(design.is_b) - of_b)
-    if fewest < 2:  # noqa: PLR2004 - a single cluster has no spread
+    if design.fewest < 2:  # noqa: PLR2004 - a single cluster has no spread
         return None
     batches = _batches(resamples, len(design.is_b))
     drawn = np.concatenate([effect(*_draw_sides(design, size, random)) for size in batches])
     drawn = drawn[np.isfinite(drawn)]
     if not drawn.size:
         return None
-    tail = _tail(fewest)
+    tail = _tail(design.fewest)
     low, high = np.quantile(drawn, [tail, 1 - tail])
     return Interval(low=float(low), high=float(high), standard_error=float(np.std(drawn)))
 
@@ -127,31 +129,23 @@ def level_interval(
 
 
 def _exchange(design: Design, size: int, random: np.random.Generator) -> Bools:
-    """Return `size` random exchanges of the labels, `(size, clusters)`."""
-    labels = np.tile(design.is_b, (size, 1))
-    if design.pairs is not None:
-        flipped = np.repeat(random.random((size, len(design.pairs))) < 0.5, 2, axis=1)  # noqa: PLR2004 - a fair coin
-        columns = design.pairs.ravel()
-        labels[:, columns] ^= flipped
-        return labels
-    for stratum in np.unique(design.strata):
-        members = np.flatnonzero(design.strata == stratum)
-        labels[:, members] = random.permuted(labels[:, members], axis=1)
+    """Return `size` random exchanges of the labels within their strata, `(size, clusters)`."""
+    by_stratum = np.argsort(design.strata, kind="stable")
+    keys = design.strata[by_stratum] + random.random((size, len(by_stratum)))  # shuffles within a stratum alone
+    labels = np.empty(keys.shape, dtype=bool)
+    labels[:, by_stratum] = design.is_b[by_stratum][np.argsort(keys, axis=1)]
     return labels
 
 
 def _draw_sides(design: Design, size: int, random: np.random.Generator) -> tuple[Floats, Floats]:
     """Return the weights of A's and of B's clusters in `size` bootstrap samples."""
-    weights = np.zeros((size, len(design.is_b)))
-    if design.pairs is not None:
-        of_pairs = draw_weights(len(design.pairs), size, random)
-        weights[:, design.pairs[:, 0]] = weights[:, design.pairs[:, 1]] = of_pairs
+    if design.is_paired:
+        weights = draw_weights(design.fewest, size, random)[:, design.strata]
     else:
-        for stratum in np.unique(design.strata):
-            for side in (False, True):
-                members = np.flatnonzero((design.strata == stratum) & (design.is_b == side))
-                if len(members):
-                    weights[:, members] = draw_weights(len(members), size, random)
+        weights = np.zeros((size, len(design.is_b)))
+        for group in np.unique(np.stack([design.strata, design.is_b]), axis=1).T:
+            members = np.flatnonzero((design.strata == group[0]) & (design.is_b == group[1]))
+            weights[:, members] = draw_weights(len(members), size, random)
     return weights * ~design.is_b, weights * design.is_b
 
 

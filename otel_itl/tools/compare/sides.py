@@ -20,15 +20,6 @@ class CannotSplitError(CommandError):
     """The input does not have two sides; the message is one sentence that names what it has."""
 
 
-def read_files(a: str, b: str, skipped: SkippedInput, objectives: Objectives | None) -> tuple[Side, Side]:
-    """Read two files as the two sides.
-
-    Raises:
-        UnreadableSourceError: a file cannot be read.
-    """
-    return _read_file(a, skipped, objectives), _read_file(b, skipped, objectives)
-
-
 def read_by_attribute(
     sources: Sequence[str], split: str, skipped: SkippedInput, objectives: Objectives | None
 ) -> tuple[Side, Side]:
@@ -85,11 +76,16 @@ def read_runs(sources: Sequence[str], skipped: SkippedInput, objectives: Objecti
     Raises:
         UnreadableSourceError: a file cannot be read.
     """
-    runs = [_read_file(source, skipped, objectives) for source in sources]
+    runs = [read_file(source, skipped, objectives) for source in sources]
     return sorted((run for run in runs if run.requests), key=lambda run: run.first_unix_ns)
 
 
-def _read_file(source: str, skipped: SkippedInput, objectives: Objectives | None) -> Side:
+def read_file(source: str, skipped: SkippedInput, objectives: Objectives | None) -> Side:
+    """Read a file as one side.
+
+    Raises:
+        UnreadableSourceError: it cannot be read.
+    """
     side = Side(name=source)
     for stream in read_streams([source], skipped):
         add_stream(side, stream, objectives)

@@ -86,16 +86,14 @@ def answer_estimates(estimates: Sequence[Estimate], clusters: Sequence[int], mar
 
 def _answer_one(estimate: Estimate, interval: Interval, clusters: int, margin: float) -> Estimate:
     """Return an estimate with its answer, and how many clusters would be enough for one where there is none."""
-    found = answer(interval, estimate.adjusted_p or 0.0, margin)
-    if found is not Answer.NOT_ENOUGH_DATA:
-        return replace(estimate, answer=found)
-    enough = enough_clusters(interval, clusters, margin)
+    found, why = answer(interval, estimate.adjusted_p or 0.0, margin)
+    enough = enough_clusters(interval, clusters, margin) if why else None
     is_more = enough is not None and enough > clusters
-    return replace(estimate, why=explain_unknown(interval, margin), enough=enough if is_more else None)
+    return replace(estimate, answer=found, why=why, enough=enough if is_more else None)
 
 
-def answer(interval: Interval, adjusted_p: float, margin: float) -> Answer:
-    """Answer a row.
+def answer(interval: Interval, adjusted_p: float, margin: float) -> tuple[Answer, str]:
+    """Answer a row; returns the answer, and in one clause why there is not enough data, empty where there is.
 
     Args:
         interval: of the log ratio.
@@ -103,20 +101,17 @@ def answer(interval: Interval, adjusted_p: float, margin: float) -> Answer:
         margin: the relative difference that does not matter, such as 0.05.
     """
     up, down = math.log1p(margin), math.log1p(-margin)
-    if adjusted_p < ALPHA and interval.low > up:
-        return Answer.SLOWER
-    if adjusted_p < ALPHA and interval.high < down:
-        return Answer.FASTER
-    return Answer.SAME if down < interval.low and interval.high < up else Answer.NOT_ENOUGH_DATA
-
-
-def explain_unknown(interval: Interval, margin: float) -> str:
-    """Return in one clause why an interval, whose answer is `NOT_ENOUGH_DATA`, gives no other."""
-    up, down = math.log1p(margin), math.log1p(-margin)
+    if down < interval.low and interval.high < up:
+        return Answer.SAME, ""
     if interval.low > up or interval.high < down:
-        return f"the interval is beyond the margin, but p, adjusted for all rows, is not below {ALPHA:.2g}"
-    is_wide = interval.high - interval.low > up - down
-    return "the interval is wider than the margin" if is_wide else "the interval crosses the margin"
+        if adjusted_p < ALPHA:
+            return Answer.SLOWER if interval.low > up else Answer.FASTER, ""
+        why = f"the interval is beyond the margin, but p, adjusted for all rows, is not below {ALPHA:.2g}"
+    elif interval.high - interval.low > up - down:
+        why = "the interval is wider than the margin"
+    else:
+        why = "the interval crosses the margin"
+    return Answer.NOT_ENOUGH_DATA, why
 
 
 def enough_clusters(interval: Interval, clusters: int, margin: float) -> int | None:

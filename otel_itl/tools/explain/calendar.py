@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
+from otel_itl.tools.explain.candidates import Candidate, Trial
 from otel_itl.tools.explain.facts import Bools, Facts, Floats, Integers
-from otel_itl.tools.explain.findings import Window
+from otel_itl.tools.explain.findings import Driver, Effect, Window
 from otel_itl.tools.explain.robust import span
 
 MIN_DAYS = 5
@@ -39,22 +39,6 @@ PRIOR_DAYS = 4
 """The expected variance counts for as much as that over this number of days."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowTest:
-    """The window that differs most, and the max-t permutation test of it."""
-
-    window: Window
-    column: Floats
-    """1 for the streams inside, else 0."""
-    difference: float
-    """Mean of the response inside minus that outside, adjusted for the other columns."""
-    reach: float
-    """Half the width of an interval that holds for all windows at once: the standard error of `difference` over days,
-    times the 95th percentile of the largest |t| over all windows when days are exchanged."""
-    p: float
-    """Share of exchanges whose largest |t| over all windows is at least that of this window."""
-
-
 def can_search(facts: Facts) -> bool:
     """Return whether there are days enough to distinguish an hour from an incident."""
     days = len(np.unique(facts.day))
@@ -62,8 +46,8 @@ def can_search(facts: Facts) -> bool:
 
 
 def find_window(
-    response: Floats, columns: Floats, facts: Facts, random: np.random.Generator, beside: Sequence[Window] = ()
-) -> WindowTest | None:
+    response: Floats, columns: Floats, facts: Facts, random: np.random.Generator, beside: Sequence[Trial] = ()
+) -> Trial | None:
     """Find the window of the week in which a response differs most from that outside; None: no window has enough days.
 
     This is a max-t permutation test. A window is judged by a t-statistic over days. The reference is the largest one of
@@ -76,35 +60,33 @@ def find_window(
         facts: the streams.
         random: makes the exchanges.
         beside: windows that were found before; another one does not touch them.
+
+    Returns:
+        The test of the window, with an interval that holds for all windows at once: half its width is the standard
+        error over days, times the 95th percentile of the largest |t| over all windows when days are exchanged. p is the
+        share of exchanges whose largest |t| is at least that of this window.
     """
     search = _Search(facts, response, span(columns), beside)
-    calendar = search.make_calendar()
-    observed = search.judge(calendar)
+    observed = search.judge(facts.hour, search.weekdays)
     if not observed.is_judged.any():
         return None
     row, column = np.unravel_index(int(np.argmax(observed.t)), observed.t.shape)
     largest: list[float] = []
     while len(largest) < EXCHANGES:
-        largest.append(float(search.judge(search.exchange(random)).t.max()))
+        largest.append(float(search.judge(*search.exchange(random)).t.max()))
         if len(largest) == FIRST_EXCHANGES and np.mean(np.array(largest) >= observed.t.max()) >= MAX_BY_CHANCE:
             break
     weekdays, (start, end) = WEEKDAYS[row], search.spans[column]
-    return WindowTest(
-        window=Window(weekdays, int(start), int(end)),
-        column=(np.isin(facts.weekday, weekdays) & (facts.hour >= start) & (facts.hour < end)).astype(np.float64),
-        difference=float(observed.difference[row, column]),
-        reach=float(observed.standard_error[row, column] * np.quantile(largest, 0.95)),
+    inside = np.isin(facts.weekday, weekdays) & (facts.hour >= start) & (facts.hour < end)
+    difference = float(observed.difference[row, column])
+    reach = float(observed.standard_error[row, column] * np.quantile(largest, 0.95))
+    window = Window(weekdays, int(start), int(end))
+    return Trial(
+        candidate=Candidate(driver=Driver.CALENDAR, column=inside.astype(np.float64), window=window),
+        effect=Effect.of_logarithms(difference, difference - reach, difference + reach),
         p=_tail(float(observed.t[row, column]), np.array(largest)),
+        coefficient=difference,
     )
-
-
-class _Calendar(NamedTuple):
-    """Hour and weekday of the streams, as they were or exchanged."""
-
-    hour: Integers
-    """Hour of each stream."""
-    weekday: Integers
-    """Weekday of each day."""
 
 
 class _Judged(NamedTuple):
@@ -125,10 +107,12 @@ class _Judged(NamedTuple):
 class _Search:
     """The windows over the streams of one model."""
 
-    def __init__(self, facts: Facts, response: Floats, basis: Floats, beside: Sequence[Window]) -> None:
+    def __init__(self, facts: Facts, response: Floats, basis: Floats, beside: Sequence[Trial]) -> None:
         days, self._day = np.unique(facts.day, return_inverse=True)
         self._facts = facts
         self._days = len(days)
+        self.weekdays = facts.weekday[np.searchsorted(self._day, np.arange(self._days))]
+        """Weekday of each day."""
         self._columns = np.column_stack([np.ones(len(facts)), response - basis @ (basis.T @ response), basis])
         """What is summed up over windows: streams, residuals, and each of the other columns."""
         self._of_day = self._sum_days(self._columns[:, :2])
@@ -138,24 +122,23 @@ class _Search:
         self._noise = self._variances()
         self._is_apart = self._find_apart(beside)
 
-    def make_calendar(self) -> _Calendar:
-        """Return hours and weekdays as they were."""
-        first = np.searchsorted(self._day, np.arange(self._days))
-        return _Calendar(self._facts.hour, self._facts.weekday[first])
-
-    def exchange(self, random: np.random.Generator) -> _Calendar:
+    def exchange(self, random: np.random.Generator) -> tuple[Integers, Integers]:
         """Move the hours of each day that have streams in a circle, and exchange weekdays between days."""
         distance = (random.random(self._days) * self._used).astype(np.intp)
         rank = (self._rank + distance[self._day]) % self._used[self._day]
-        return _Calendar(self._hours[self._day, rank], random.permutation(self.make_calendar().weekday))
+        return self._hours[self._day, rank], random.permutation(self.weekdays)
 
-    def judge(self, calendar: _Calendar) -> _Judged:
+    def judge(self, hours: Integers, weekdays: Integers) -> _Judged:
         """Judge all windows.
 
         The standard error is that over days. Few days would estimate it badly, so it is shrunk towards the one that the
         same streams would have if all hours were alike.
+
+        Args:
+            hours: hour of each stream, as it was or exchanged.
+            weekdays: weekday of each day likewise.
         """
-        chosen, sums = self._sets[:, calendar.weekday], self._sum(calendar.hour)
+        chosen, sums = self._sets[:, weekdays], self._sum(hours)
         counts, residuals = sums[0], sums[1]
         day_counts, day_residuals = self._of_day.T[:, :, None]
         inside = np.maximum(chosen @ counts, 1.0)
@@ -206,10 +189,10 @@ class _Search:
         between = max((float(np.sum(sums**2)) - square) / pairs, 0.0) if pairs else 0.0
         return max(square / len(cell) - between, 0.0), between
 
-    def _find_apart(self, beside: Sequence[Window]) -> Bools:
+    def _find_apart(self, beside: Sequence[Trial]) -> Bools:
         """Return for each window whether it does not touch any of these."""
         is_apart = np.ones((len(WEEKDAYS), len(self.spans)), dtype=bool)
-        for window in beside:
+        for window in filter(None, (one.candidate.window for one in beside)):
             is_near = (self.spans[:, 0] <= window.end_hour) & (self.spans[:, 1] >= window.first_hour)
             shares_day = self._sets[:, list(window.weekdays)].sum(axis=1) > 0
             is_apart &= ~np.logical_and.outer(shares_day, is_near)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.tree import DecisionTreeRegressor
 
-from otel_itl.tools.explain.changes import Replacement, find_changes
 from otel_itl.tools.explain.facts import Facts, Floats
-from otel_itl.tools.explain.findings import Driver, Target
-from otel_itl.tools.explain.robust import find_residuals
+from otel_itl.tools.explain.findings import Change, Driver, Effect, Switch, Target, Unit, Window
+from otel_itl.tools.explain.robust import Estimate, find_residuals
 
 MIN_KNOWN = 0.9
 """Share of the streams of which a driver must be known; the others count as usual."""
@@ -29,6 +31,26 @@ MIN_IDLE_STREAMS = 8
 MIN_IDLE_DAYS = 3
 """Days with streams after such a silence."""
 
+MIN_CHANGED_SHARE = 0.02
+"""A value that fewer of the streams have is left out."""
+MIN_CHANGED_STREAMS = 5
+MIN_SORTED = 0.98
+"""A value has replaced another where a moment separates at least this share of their streams."""
+
+
+class Replacement(NamedTuple):
+    """A change of value, and which streams it concerns."""
+
+    driver: Driver
+    change: Change
+    is_before: np.ndarray
+    """Streams to compare with (bool)."""
+    is_after: np.ndarray
+
+    def switch(self, model: str) -> Switch:
+        """Return it as a silent change of who answers."""
+        return Switch(self.driver, model, self.change, int(self.is_before.sum()), int(self.is_after.sum()))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
@@ -44,11 +66,38 @@ class Candidate:
     threshold: float | None = None
     tries: int = 1
     """Thresholds that were tried."""
+    window: Window | None = None
+    """The window of the week; for `CALENDAR` alone."""
 
     @property
     def has_moment(self) -> bool:
         """It is a change at one moment, which no comparison within a day shows."""
         return self.replacement is not None and self.replacement.change.unix_ns is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """Result of the test of one candidate."""
+
+    candidate: Candidate
+    effect: Effect
+    p: float
+    coefficient: float
+    """Coefficient of the candidate's column: seconds where it adds, else the logarithm of the factor."""
+
+    @property
+    def driver(self) -> Driver:
+        """What was tested."""
+        return self.candidate.driver
+
+
+def make_trial(candidate: Candidate, found: Estimate) -> Trial:
+    """Make the trial of a candidate from the estimate of its coefficient."""
+    low, high = found.interval()
+    seconds = Effect(found.value, low, high, Unit.SECONDS, candidate.per)
+    effect = seconds if candidate.adds else Effect.of_logarithms(found.value, low, high)
+    p = min(found.p * candidate.tries, 1.0)
+    return Trial(candidate=candidate, effect=effect, p=p, coefficient=found.value)
 
 
 def make_candidates(facts: Facts, target: Target, latency: Floats) -> list[Candidate]:
@@ -68,7 +117,10 @@ def make_candidates(facts: Facts, target: Target, latency: Floats) -> list[Candi
         for driver, values, per in plain
         if (column := _fill(values)) is not None
     ]
-    changes = [_change(replacement) for replacement in find_changes(facts)]
+    changes = [
+        Candidate(driver=one.driver, column=one.is_after.astype(np.float64), replacement=one)
+        for one in find_changes(facts)
+    ]
     idle = _find_idle(facts, latency, [*found, *changes])
     return _without_twins([*found, *([idle] if idle is not None else []), *changes])
 
@@ -81,11 +133,6 @@ def _fill(values: Floats) -> Floats | None:
     filled = np.where(is_known, values, np.median(values[is_known]))
     _, counts = np.unique(np.round(filled, MAX_DECIMALS), return_counts=True)
     return filled if len(filled) - counts.max() >= MIN_DIFFERENT else None
-
-
-def _change(replacement: Replacement) -> Candidate:
-    column = replacement.is_after.astype(np.float64)
-    return Candidate(driver=replacement.driver, column=column, replacement=replacement)
 
 
 def _find_idle(facts: Facts, latency: Floats, others: list[Candidate]) -> Candidate | None:
@@ -114,12 +161,45 @@ def _find_idle(facts: Facts, latency: Floats, others: list[Candidate]) -> Candid
 
 def _without_twins(candidates: list[Candidate]) -> list[Candidate]:
     """Leave out a candidate that cannot be distinguished from one before it."""
+    kept: list[Candidate] = []
+    for one in candidates:
+        if all(abs(np.corrcoef(one.column, other.column)[0, 1]) < MAX_CORRELATION for other in kept):
+            kept.append(one)
+    return kept
 
-    def find_distinct() -> Iterator[Candidate]:
-        kept: list[Floats] = []
-        for one in candidates:
-            if all(abs(np.corrcoef(one.column, other)[0, 1]) < MAX_CORRELATION for other in kept):
-                kept.append(one.column)
-                yield one
 
-    return list(find_distinct())
+def find_changes(facts: Facts) -> list[Replacement]:
+    """Find the changes of server address and of response model of one model's streams."""
+    start_ns = [one.start_ns for one in facts.streams]
+    return [
+        *_find_changes(Driver.RESPONSE_MODEL, [one.response_model for one in facts.streams], start_ns),
+        *_find_changes(Driver.SERVER_ADDRESS, [one.server for one in facts.streams], start_ns),
+    ]
+
+
+def _find_changes(driver: Driver, values: Sequence[str | None], start_ns: Sequence[int]) -> list[Replacement]:
+    """Find the changes of one attribute, which either all have a moment or are all side by side."""
+    enough = max(MIN_CHANGED_STREAMS, MIN_CHANGED_SHARE * len(values))
+    counts = Counter(value for value in values if value is not None)
+    common = [value for value, count in counts.most_common() if count >= enough]
+    rows = {value: np.array([one == value for one in values]) for value in common}
+    ordered = sorted(common, key=lambda value: float(np.median(np.flatnonzero(rows[value]))))
+    pairs = list(pairwise(ordered))
+    splits = [_split(rows[before], rows[after]) for before, after in pairs]
+    if all(split is not None for split in splits):
+        return [
+            Replacement(driver, Change(before, after, start_ns[split]), rows[before], rows[after])
+            for (before, after), split in zip(pairs, splits, strict=True)
+            if split is not None
+        ]
+    usual = common[0]
+    return [Replacement(driver, Change(usual, other, None), rows[usual], rows[other]) for other in common[1:]]
+
+
+def _split(is_before: np.ndarray, is_after: np.ndarray) -> int | None:
+    """Return the row from which on the new value answers; None: both answer side by side."""
+    wrong = is_after.cumsum() - is_after + is_before[::-1].cumsum()[::-1]
+    split = int(np.argmin(wrong))
+    if wrong[split] > (1 - MIN_SORTED) * (is_before.sum() + is_after.sum()):
+        return None
+    return split + int(np.argmax(is_after[split:]))

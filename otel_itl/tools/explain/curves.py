@@ -8,10 +8,11 @@ import numpy as np
 from scipy import optimize, stats
 
 from otel_itl.core.timeline import SECOND
-from otel_itl.tools.explain.facts import Floats, Integers
+from otel_itl.tools.explain.candidates import THOUSAND, Trial
+from otel_itl.tools.explain.facts import Floats, Integers, mean_by
 from otel_itl.tools.explain.findings import CurvePoint, Driver
 from otel_itl.tools.explain.position import Position
-from otel_itl.tools.explain.trials import Trial, Trials
+from otel_itl.tools.explain.trials import Trials
 
 MAX_POINTS = 10
 MIN_POINT_STREAMS = 5
@@ -47,32 +48,28 @@ def _add_costs(costs: Floats, typical: float) -> Floats:
 
 def draw_position(position: Position) -> list[CurvePoint]:
     """Return the points of the curve over the position in the answer."""
-    parts = np.arange(len(position.positions))
+    positions = position.trial.candidate.column * THOUSAND
     values = np.log(position.typical) + position.relative
-    return list(_points(position.positions, values, parts, is_continuous=True))
+    return list(_points(positions, values, np.arange(len(positions)), is_continuous=True))
 
 
 def _levels(trials: Trials, trial: Trial) -> tuple[Floats, np.ndarray]:
     """Return the driver of each stream in its own unit, and which streams the curve is of."""
     facts, candidate = trials.facts, trial.candidate
     everything = np.ones(len(facts), dtype=bool)
-    if trial.window is not None:
-        return facts.hour.astype(np.float64), np.isin(facts.weekday, trial.window.weekdays)
+    if candidate.window is not None:
+        return facts.hour.astype(np.float64), np.isin(facts.weekday, candidate.window.weekdays)
     if candidate.replacement is not None:
         rows = candidate.replacement.is_before | candidate.replacement.is_after
         if candidate.has_moment:
-            return _bin(facts.column("start_ns") / SECOND), rows
+            moments = facts.column("start_ns") / SECOND
+            part = np.arange(len(moments)) * MAX_POINTS // max(len(moments), 1)
+            return mean_by(part, moments)[part], rows
         return candidate.column, rows
     if trial.driver is Driver.IDLE:
         return candidate.column * (candidate.threshold or 0.0), everything
     values = candidate.column * (candidate.per or 1.0)
     return (np.maximum(values, MIN_OWN_LOAD) if trial.driver is Driver.OWN_LOAD else values), everything
-
-
-def _bin(moments: Floats) -> Floats:
-    """Replace moments by the mean of those in the same of several parts of the time."""
-    part = np.arange(len(moments)) * MAX_POINTS // max(len(moments), 1)
-    return np.asarray((np.bincount(part, moments) / np.bincount(part))[part])
 
 
 def _points(levels: Floats, values: Floats, sessions: Integers, *, is_continuous: bool) -> Iterator[CurvePoint]:
@@ -85,13 +82,8 @@ def _points(levels: Floats, values: Floats, sessions: Integers, *, is_continuous
     for number in range(int(group.max()) + 1):
         inside = group == number
         if inside.sum() >= MIN_POINT_STREAMS:
-            means = _session_means(values[inside], sessions[inside])
+            means = mean_by(sessions[inside], values[inside])
             middle = float(values[inside].mean())
             reach = float(stats.sem(means) * stats.t.ppf(0.975, len(means) - 1)) if len(means) > 1 else 0.0
             y, low, high = (float(np.exp(one)) for one in (middle, middle - reach, middle + reach))
             yield CurvePoint(float(levels[inside].mean()), y, low, high, int(inside.sum()))
-
-
-def _session_means(values: Floats, sessions: Integers) -> Floats:
-    numbers = np.unique(sessions, return_inverse=True)[1]
-    return np.asarray(np.bincount(numbers, values) / np.bincount(numbers))

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timezone, tzinfo
+from itertools import groupby
 
 import numpy as np
 from statsmodels.stats.multitest import multipletests
 from threadpoolctl import threadpool_limits
 
-from otel_itl.tools.explain.candidates import THOUSAND, Candidate
-from otel_itl.tools.explain.changes import find_changes
+from otel_itl.tools.explain.candidates import Candidate, Trial, find_changes
 from otel_itl.tools.explain.curves import MIN_OWN_LOAD, draw_curve, draw_position
 from otel_itl.tools.explain.facts import Facts, Floats, lay_out
-from otel_itl.tools.explain.findings import Driver, Effect, Explanation, Finding, ModelFacts, Target, Unit
+from otel_itl.tools.explain.findings import Driver, Explanation, Finding, ModelFacts, Target
 from otel_itl.tools.explain.observations import Observation, Observations, observe_streams
-from otel_itl.tools.explain.position import Position, estimate_position
 from otel_itl.tools.explain.shares import divide_variance
-from otel_itl.tools.explain.trials import Trial, Trials, run_trials
+from otel_itl.tools.explain.trials import Trials, run_trials
 from otel_itl.tools.report.reading.streams import StoredStream
 
 ALPHA = 0.02
@@ -77,7 +76,7 @@ def _find(observations: Observations, zone: tzinfo) -> tuple[list[_Tested], list
     """Return the models and their findings, the largest share of variance first."""
     random = np.random.default_rng(SEED)
     used, buffered = _by_model(observations.used), _by_model(observations.buffered)
-    models = [_Tested(lay_out(used[model], buffered.get(model, []), zone), random) for model in sorted(used)]
+    models = [_Tested(lay_out(used[model], buffered.get(model, []), zone), random) for model in used]
     tests = [test for model in models for test in model.tests]
     adjusted = multipletests([test.p for test in tests], method="holm")[1] if tests else []
     by_test = {id(test): float(p) for test, p in zip(tests, adjusted, strict=True)}
@@ -86,10 +85,8 @@ def _find(observations: Observations, zone: tzinfo) -> tuple[list[_Tested], list
 
 
 def _by_model(observations: Sequence[Observation]) -> dict[str, list[Observation]]:
-    found: dict[str, list[Observation]] = {}
-    for one in observations:
-        found.setdefault(one.model, []).append(one)
-    return found
+    ordered = sorted(observations, key=lambda one: one.model)
+    return {model: list(of_model) for model, of_model in groupby(ordered, key=lambda one: one.model)}
 
 
 def _weigh(measured: Sequence[Finding], bounds: Sequence[Sequence[Finding]]) -> tuple[list[Finding], list[Finding]]:
@@ -99,7 +96,7 @@ def _weigh(measured: Sequence[Finding], bounds: Sequence[Sequence[Finding]]) -> 
     """
     found, undecided = [], []
     for finding in measured:
-        same = [finding, *(one for findings in bounds for one in findings if _is_same(one, finding))]
+        same = [finding, *(one for findings in bounds for one in findings if one.identity == finding.identity)]
         if len(same) <= len(bounds):
             undecided.append(finding)
         else:
@@ -108,41 +105,31 @@ def _weigh(measured: Sequence[Finding], bounds: Sequence[Sequence[Finding]]) -> 
     return found, undecided
 
 
-def _is_same(one: Finding, other: Finding) -> bool:
-    """Return whether two findings are of the same driver of the same latency, in the same direction."""
-    keys = [(finding.model, finding.target, finding.driver, finding.effect.estimate > 0) for finding in (one, other)]
-    return keys[0] == keys[1]
-
-
 class _Tested:
     """One model with its tests."""
 
     def __init__(self, facts: Facts, random: np.random.Generator) -> None:
         self.facts = facts
         self._trials = [trials for target in Target if (trials := run_trials(facts, target, random)) is not None]
-        self._position = estimate_position(facts) if any(one.target is Target.ITL for one in self._trials) else None
 
     @property
-    def tests(self) -> list[Trial | Position]:
+    def tests(self) -> list[Trial]:
         """Every test."""
-        position = [] if self._position is None else [self._position]
-        return [*(trial for trials in self._trials for trial in trials.trials), *position]
+        return [test for trials in self._trials for test in trials.tests]
 
     def find(self, adjusted_p: dict[int, float]) -> Iterable[Finding]:
         """Yield the findings, given the adjusted p of each test by the test's `id`."""
         for trials in self._trials:
             certain = [trial for trial in trials.trials if adjusted_p[id(trial)] < ALPHA]
-            position = self._position if trials.target is Target.ITL else None
-            between = float(np.var(trials.log_latency))
+            between, position = float(np.var(trials.log_latency)), trials.position
             total = between if position is None else between + position.variance + position.noise
             shares = divide_variance(trials.log_latency, [trial.candidate.column for trial in certain])
             found = [
                 _finding(trials, trial, share * between / (total or 1.0), adjusted_p[id(trial)])
                 for trial, share in zip(certain, shares, strict=True)
             ]
-            if position is not None and adjusted_p[id(position)] < ALPHA:
-                share = position.variance / total
-                found.append(_position_finding(self.facts.model, position, share, adjusted_p[id(position)]))
+            if position is not None and (p := adjusted_p[id(position.trial)]) < ALPHA:
+                found.append(_finding(trials, position.trial, position.variance / total, p))
             yield from (
                 one for one in found if one.share_of_variance >= MIN_SHARE and abs(one.change_over_range) >= MIN_CHANGE
             )
@@ -150,9 +137,7 @@ class _Tested:
     def describe(self, findings: Iterable[Finding]) -> ModelFacts:
         """Describe what the findings of the model rest on."""
         own = [one for one in findings if one.model == self.facts.model]
-        tested = {trials.target: {trial.driver for trial in trials.trials} for trials in self._trials}
-        if self._position is not None:
-            tested[Target.ITL].add(Driver.POSITION)
+        tested = {trials.target: {trial.driver for trial in trials.tests} for trials in self._trials}
         return ModelFacts(
             model=self.facts.model,
             streams=len(self.facts),
@@ -167,46 +152,30 @@ class _Tested:
 
 def _finding(trials: Trials, trial: Trial, share: float, adjusted_p: float) -> Finding:
     """Make the finding of a trial, given its share of the variance and its adjusted p."""
-    candidate, typical = trial.candidate, trials.typical
+    candidate = trial.candidate
+    position = trials.position if trial.driver is Driver.POSITION else None
+    typical = trials.typical if position is None else position.typical
     usual = _usual_range(candidate.column) if candidate.per is not None else None
     change = trial.effect.estimate / (typical if candidate.adds else 1.0)
     if usual is not None:
         change *= usual[1] - usual[0]
-    facts = trials.facts
-    load = facts.load_at_start if trials.target is Target.TTFT else facts.load_mean
+    load = trials.facts.load_at_start if trials.target is Target.TTFT else trials.facts.load_mean
+    inside = load if candidate.window is None else load[candidate.column > 0]
     return Finding(
         driver=trial.driver,
         target=trials.target,
-        model=facts.model,
+        model=trials.facts.model,
         effect=trial.effect,
         share_of_variance=share,
-        adjusted_p=adjusted_p,
+        p=adjusted_p,
         typical=typical,
         usual_range=None if usual is None else _in_own_unit(usual, candidate),
         change_over_range=change,
-        window=trial.window,
+        window=candidate.window,
         idle_threshold=candidate.threshold,
         change=None if candidate.replacement is None else candidate.replacement.change,
-        own_load=max(float(np.median(load if trial.window is None else load[candidate.column > 0])), MIN_OWN_LOAD),
-        curve=draw_curve(trials, trial),
-    )
-
-
-def _position_finding(model: str, position: Position, share: float, adjusted_p: float) -> Finding:
-    """Make the finding of the position in the answer, likewise."""
-    low, high = position.found.interval()
-    usual = _usual_range(position.positions)
-    return Finding(
-        driver=Driver.POSITION,
-        target=Target.ITL,
-        model=model,
-        effect=Effect(position.found.value, low, high, Unit.SECONDS, THOUSAND),
-        share_of_variance=share,
-        adjusted_p=adjusted_p,
-        typical=position.typical,
-        usual_range=usual,
-        change_over_range=position.found.value * (usual[1] - usual[0]) / THOUSAND / position.typical,
-        curve=draw_position(position),
+        own_load=max(float(np.median(inside)), MIN_OWN_LOAD) if position is None else None,
+        curve=draw_curve(trials, trial) if position is None else draw_position(position),
     )
 
 

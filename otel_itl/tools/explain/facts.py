@@ -79,7 +79,7 @@ def lay_out(used: Sequence[Observation], others: Sequence[Observation], zone: tz
     at_start, mean, idle = _own_streams(rows, sorted([*rows, *others], key=lambda one: one.start_ns))
     return Facts(
         streams=rows,
-        session=_number([one.session for one in rows]),
+        session=np.unique([one.session for one in rows], return_inverse=True)[1].astype(np.intp),
         day=days,
         weekday=np.array([moment.weekday() for moment in moments], dtype=np.intp),
         hour=np.array([moment.hour for moment in moments], dtype=np.intp),
@@ -90,9 +90,10 @@ def lay_out(used: Sequence[Observation], others: Sequence[Observation], zone: tz
     )
 
 
-def _number(values: Sequence[str]) -> Integers:
-    """Return a number for each value, equal for equal values."""
-    return np.unique(np.array(values), return_inverse=True)[1].astype(np.intp)
+def mean_by(groups: np.ndarray, values: Floats) -> Floats:
+    """Return the mean of the values of each group; the groups are numbers or names, in ascending order."""
+    numbers = np.unique(groups, return_inverse=True)[1]
+    return np.asarray(np.bincount(numbers, values) / np.bincount(numbers))
 
 
 def _blocks(days: Integers) -> Integers:

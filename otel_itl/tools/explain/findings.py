@@ -2,70 +2,73 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from otel_itl.tools.report.certainty import Known
+from otel_itl.tools.worded import WordedEnum
 
 
-class Target(Enum):
+class Target(str, Enum):
     """The latency that is explained."""
 
     TTFT = "ttft"
     ITL = "itl"
 
-
-class Driver(Enum):
-    """What may move a latency. The comment is one unit of it."""
-
-    CALENDAR = "calendar"
-    """A window of the week, in the time zone of the explanation."""
-    OWN_LOAD = "own_load"
-    """Open streams of one's own to the same model."""
-    PROMPT = "prompt_tokens"
-    """Input tokens: for TTFT those that were not read from the cache, for ITL all."""
-    CACHED_PROMPT = "cached_prompt_tokens"
-    """Input tokens that were read from the cache; for TTFT alone."""
-    POSITION = "position"
-    """Output tokens before; for ITL alone."""
-    IDLE = "idle"
-    """Silence of all of one's own streams to the model before the request: longer than a threshold."""
-    TOKENS_PER_CHUNK = "tokens_per_chunk"
-    """Output tokens in a chunk, on average; for ITL alone."""
-    SERVER_ADDRESS = "server_address"
-    RESPONSE_MODEL = "response_model"
-    RETRIES = "retries"
-    """HTTP attempts before the one that succeeded."""
+    @property
+    def words(self) -> str:
+        """Its name in a sentence."""
+        return self.value.upper()
 
 
-class Origin(Enum):
-    """Where a driver points."""
+class Origin(WordedEnum):
+    """Where a driver points, as a sentence."""
 
-    UPSTREAM = "upstream"
+    UPSTREAM = "upstream", "Points upstream."
     """Slower at the same own load."""
-    OWN_LOAD = "own_load"
+    OWN_LOAD = "own_load", "It is your own load."
     """Slower with one's own load."""
-    REQUEST = "request"
+    REQUEST = "request", "It comes with the request."
     """Slower by what was asked, or by how often."""
 
 
-ORIGINS: Final[Mapping[Driver, Origin]] = {
-    Driver.CALENDAR: Origin.UPSTREAM,
-    Driver.OWN_LOAD: Origin.OWN_LOAD,
-    Driver.PROMPT: Origin.REQUEST,
-    Driver.CACHED_PROMPT: Origin.REQUEST,
-    Driver.POSITION: Origin.REQUEST,
-    Driver.IDLE: Origin.UPSTREAM,
-    Driver.TOKENS_PER_CHUNK: Origin.UPSTREAM,
-    Driver.SERVER_ADDRESS: Origin.UPSTREAM,
-    Driver.RESPONSE_MODEL: Origin.UPSTREAM,
-    Driver.RETRIES: Origin.REQUEST,
-}
+class Driver(WordedEnum):
+    """What may move a latency: its name, where it points, and what one unit of it and several are called."""
+
+    def __init__(self, _identifier: str, _words: str, origin: Origin, one: str = "", several: str = "") -> None:
+        self.origin = origin
+        self.units = (one, several)
+
+    CALENDAR = "calendar", "hour and weekday", Origin.UPSTREAM
+    """A window of the week, in the time zone of the explanation."""
+    OWN_LOAD = "own_load", "own load", Origin.OWN_LOAD, "open stream", "open streams"
+    """Open streams of one's own to the same model."""
+    PROMPT = "prompt_tokens", "prompt tokens", Origin.REQUEST, "prompt token", "prompt tokens"
+    """Input tokens: for TTFT those that were not read from the cache, for ITL all."""
+    CACHED_PROMPT = (
+        *("cached_prompt_tokens", "cached prompt tokens", Origin.REQUEST),
+        *("prompt token from the cache", "prompt tokens from the cache"),
+    )
+    """Input tokens that were read from the cache; for TTFT alone."""
+    POSITION = (
+        *("position", "position in the answer", Origin.REQUEST),
+        *("token into the answer", "tokens into the answer"),
+    )
+    """Output tokens before; for ITL alone."""
+    IDLE = "idle", "silence before the request", Origin.UPSTREAM
+    """Silence of all of one's own streams to the model before the request: longer than a threshold."""
+    TOKENS_PER_CHUNK = "tokens_per_chunk", "tokens per chunk", Origin.UPSTREAM, "token per chunk", "tokens per chunk"
+    """Output tokens in a chunk, on average; for ITL alone."""
+    SERVER_ADDRESS = "server_address", "server address", Origin.UPSTREAM
+    RESPONSE_MODEL = "response_model", "response model", Origin.UPSTREAM
+    RETRIES = "retries", "retries", Origin.REQUEST, "retry", "retries"
+    """HTTP attempts before the one that succeeded."""
 
 
-class Unit(Enum):
+class Unit(str, Enum):
     """What an effect is a number of."""
 
     SECONDS = "s"
@@ -85,8 +88,14 @@ class Effect(NamedTuple):
     """By how much the driver rises for it, in its own unit: 1,000 prompt tokens, 1 stream, 1,000 tokens of the answer,
     1 token per chunk, 1 retry. None: it is the effect of the window, of the silence or of the change as a whole."""
 
+    @classmethod
+    def of_logarithms(cls, difference: float, low: float, high: float) -> Effect:
+        """Return a difference of logarithms, with both ends of its interval, as a share."""
+        return cls(math.expm1(difference), math.expm1(low), math.expm1(high), Unit.SHARE)
 
-class Window(NamedTuple):
+
+@dataclass(frozen=True, slots=True)
+class Window:
     """A window of the week."""
 
     weekdays: tuple[int, ...]
@@ -116,7 +125,8 @@ class Switch(NamedTuple):
     streams_after: int
 
 
-class CurvePoint(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
     """One point of the picture of a finding: the latency with the other drivers at their usual values."""
 
     x: float
@@ -142,7 +152,7 @@ class Finding:
     share_of_variance: float
     """Share of the variance of the target between the streams of the model, without outliers; for ITL the variance
     between the parts of answers counts as well. Drivers divide what they explain together (LMG, see `shares.py`)."""
-    adjusted_p: float
+    p: float
     """p-value of the test, adjusted by Holm's method over all that was tested."""
     typical: float
     """The usual latency in seconds (geometric mean)."""
@@ -163,9 +173,14 @@ class Finding:
     curve: Sequence[CurvePoint] = ()
 
     @property
+    def identity(self) -> tuple[str, Target, Driver, bool]:
+        """What other findings of the same driver of the same latency have in common, if in the same direction."""
+        return self.model, self.target, self.driver, self.effect.estimate > 0
+
+    @property
     def origin(self) -> Origin:
         """Where it points."""
-        return ORIGINS[self.driver]
+        return self.driver.origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from scipy import stats
@@ -33,6 +33,8 @@ MIN_LEFT = 0.1
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 _Curve = tuple[tuple[float, float], ...]
+_Part = tuple[int, int, float]
+"""A part of an answer: its first gap, the one after its last, and its typical gap in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,20 +66,6 @@ class Observation:
 
     With the least the answer becomes faster from part to part, with the most slower, as far as its parts allow.
     """
-
-
-class _Part(NamedTuple):
-    """A part of an answer: the gaps from `first` until before `last`."""
-
-    first: int
-    last: int
-    typical: float
-    """Typical gap in seconds."""
-
-    @property
-    def middle(self) -> float:
-        """Its middle in output tokens."""
-        return (self.first + self.last) / 2
 
 
 def _collect_errors() -> dict[str, KnownCollector]:
@@ -149,7 +137,7 @@ def _observe(stream: StoredStream) -> Observation:
         tokens=measures.token_count,
         ttft=measures.time_to_first_token,
         itl=_typical(gaps) if len(gaps) >= MIN_PART_GAPS else None,
-        parts=tuple((part.middle, part.typical) for part in parts),
+        parts=tuple(((first + last) / 2, typical) for first, last, typical in parts),
         prompt_tokens=timeline.input_tokens,
         cached_tokens=upstream.cached_input_tokens,
         tokens_per_chunk=measures.tokens_per_chunk if measures.has_reported_token_count else None,
@@ -188,7 +176,7 @@ def _tilt_parts(timeline: Timeline, arrivals: Arrivals, gaps: Gaps, parts: Seque
     is_output = np.frombuffer(timeline.output_flags, dtype=bool)
     chunks = np.concatenate([[0], np.cumsum(gaps.shares if len(gaps.shares) else np.ones(is_output.sum() - 1))])
     taken = np.concatenate([[0.0], np.cumsum(gaps.samples)])
-    edges = np.array([(part.first, part.last) for part in parts])
+    edges = np.array([(first, last) for first, last, _ in parts])
     earliest, latest = (
         np.interp(edges, chunks, np.asarray(moments, dtype=float)[is_output])
         for moments in (arrivals.earliest or arrivals.latest, arrivals.latest)
@@ -198,7 +186,8 @@ def _tilt_parts(timeline: Timeline, arrivals: Arrivals, gaps: Gaps, parts: Seque
         moments = inner.copy()
         moments[0, 0], moments[-1, 1] = outer[0, 0], outer[-1, 1]
         shares = np.maximum(np.diff(moments).ravel() / np.diff(taken[edges]).ravel(), MIN_LEFT)
-        return tuple((part.middle, part.typical * float(share)) for part, share in zip(parts, shares, strict=True))
+        slowed = zip(parts, shares.tolist(), strict=True)
+        return tuple(((first + last) / 2, typical * share) for (first, last, typical), share in slowed)
 
     return tilt(earliest, latest), tilt(latest, earliest)
 
@@ -215,4 +204,4 @@ def _find_parts(gaps: np.ndarray) -> Iterator[_Part]:
         for part in np.array_split(np.arange(len(gaps)), count):
             typical = _typical(gaps[part])
             if typical is not None:
-                yield _Part(int(part[0]), int(part[-1]) + 1, typical)
+                yield int(part[0]), int(part[-1]) + 1, typical

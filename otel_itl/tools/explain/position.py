@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from otel_itl.tools.explain.candidates import THOUSAND
-from otel_itl.tools.explain.facts import Facts, Floats, Integers
-from otel_itl.tools.explain.robust import Estimate, Parts, Regression, estimate, fit_robustly
+from otel_itl.tools.explain.candidates import THOUSAND, Candidate, Trial, make_trial
+from otel_itl.tools.explain.facts import Facts, Floats, mean_by
+from otel_itl.tools.explain.findings import Driver
+from otel_itl.tools.explain.robust import Parts, Regression, estimate, fit_robustly
 
 MIN_ANSWERS = 20
 """Answers that are long enough to have parts."""
@@ -17,22 +18,15 @@ MIN_ANSWERS = 20
 class Position(NamedTuple):
     """The cost of the position, in seconds for 1,000 tokens."""
 
-    found: Estimate
+    trial: Trial
     typical: float
     """Geometric mean of the gaps in seconds."""
     variance: float
     """Variance of the logarithm of the gaps between the parts of all answers, as far as the position explains it."""
     noise: float
     """Variance of the same, as far as neither the answer nor the position explains it."""
-    positions: Floats
-    """Middle of each part, in output tokens."""
     relative: Floats
     """Logarithm of each part's gap over that of its answer at the mean position, without outliers."""
-
-    @property
-    def p(self) -> float:
-        """p-value of the test."""
-        return self.found.p
 
 
 def estimate_position(facts: Facts) -> Position | None:
@@ -43,8 +37,8 @@ def estimate_position(facts: Facts) -> Position | None:
     parts = [facts.streams[row].parts for row in rows]
     answer = np.repeat(np.arange(len(rows)), list(map(len, parts)))
     position, gap = np.concatenate(parts).T
-    level = np.exp(_mean_by(answer, np.log(gap)))
-    middle = _mean_by(answer, position)
+    level = np.exp(mean_by(answer, np.log(gap)))
+    middle = mean_by(answer, position)
     late = (position - middle[answer]) / THOUSAND / level[answer]
     early_and_late = gap / level[answer]
     fit = fit_robustly(early_and_late, Parts(np.ones((len(gap), 1)), late[:, None]))
@@ -53,15 +47,11 @@ def estimate_position(facts: Facts) -> Position | None:
     typical = float(np.exp(np.mean(np.log(level))))
     explained = found.value / THOUSAND / typical * (position - position.mean())
     residual = fit.response - fit.design @ fit.coefficients
+    candidate = Candidate(driver=Driver.POSITION, column=position / THOUSAND, per=THOUSAND, adds=True)
     return Position(
-        found=found,
+        trial=make_trial(candidate, found),
         typical=typical,
         variance=float(np.var(explained)),
         noise=float(np.var(residual)),
-        positions=position,
         relative=np.asarray(residual + explained),
     )
-
-
-def _mean_by(groups: Integers, values: Floats) -> Floats:
-    return np.asarray(np.bincount(groups, values) / np.bincount(groups))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import combinations
-from math import comb
+from statistics import fmean
 
 import numpy as np
 
@@ -27,26 +28,18 @@ def divide_variance(response: Floats, columns: Sequence[Floats]) -> list[float]:
     correlations = np.corrcoef([*columns, response])
     among, with_response = correlations[:count, :count], correlations[:count, count]
 
-    def explained(subset: tuple[int, ...]) -> float:
-        if not subset:
-            return 0.0
-        chosen = list(subset)
+    @cache
+    def explained(subset: frozenset[int]) -> float:
+        chosen = sorted(subset)
         part = with_response[chosen]
-        return float(part @ np.linalg.pinv(among[np.ix_(chosen, chosen)]) @ part)
+        return float(part @ np.linalg.pinv(among[np.ix_(chosen, chosen)]) @ part) if chosen else 0.0
 
-    if count > MAX_DIVIDED:
-        everything = tuple(range(count))
-        return [explained(everything) - explained(everything[:one] + everything[one + 1 :]) for one in everything]
-    by_subset = {subset: explained(subset) for size in range(count + 1) for subset in combinations(range(count), size)}
-    by_chance = (1 - by_subset[tuple(range(count))]) / max(len(response) - count - 1, 1)
-    return [max(_average_gain(one, by_subset, count) - by_chance, 0.0) for one in range(count)]
+    def average_gain(one: int, size: int) -> float:
+        """Return what a column adds to this number of others, on average."""
+        others = map(frozenset, combinations(everything - {one}, size))
+        return fmean(explained(subset | {one}) - explained(subset) for subset in others)
 
-
-def _average_gain(one: int, by_subset: dict[tuple[int, ...], float], count: int) -> float:
-    """Average over all orders what a column adds to those before it."""
-    return sum(
-        (gain - by_subset[tuple(other for other in subset if other != one)])
-        / (count * comb(count - 1, len(subset) - 1))
-        for subset, gain in by_subset.items()
-        if one in subset
-    )
+    everything = frozenset(range(count))
+    sizes = range(count) if count <= MAX_DIVIDED else [count - 1]
+    by_chance = (1 - explained(everything)) / max(len(response) - count - 1, 1)
+    return [max(fmean(average_gain(one, size) for size in sizes) - by_chance, 0.0) for one in range(count)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, count, cycle, islice
 from random import Random
 
 from otel_itl.tools.sweep.plan import SweepPlan
@@ -25,18 +26,12 @@ def iterate_arrivals(plan: SweepPlan, rate: float, random: Random) -> Iterator[f
 
 def iterate_poisson(rate: float, random: Random) -> Iterator[float]:
     """Yield the moments of a Poisson process: independent of each other, as those of many users are."""
-    moment = 0.0
-    while True:
-        moment += random.expovariate(rate)
-        yield moment
+    return accumulate(random.expovariate(rate) for _ in count())
 
 
 def iterate_constant(rate: float) -> Iterator[float]:
     """Yield moments at equal distances, from 0 on. Each is computed on its own, so that no error adds up."""
-    number = 0
-    while True:
-        yield number / rate
-        number += 1
+    return (number / rate for number in count())
 
 
 def iterate_recorded(inter_arrivals: Sequence[float], rate: float, random: Random) -> Iterator[float]:
@@ -45,8 +40,5 @@ def iterate_recorded(inter_arrivals: Sequence[float], rate: float, random: Rando
     The first moment is a random place of the record; where the record ends, it is repeated from its start.
     """
     scale = len(inter_arrivals) / sum(inter_arrivals) / rate
-    place, moment = random.randrange(len(inter_arrivals)), 0.0
-    while True:
-        moment += inter_arrivals[place] * scale
-        yield moment
-        place = (place + 1) % len(inter_arrivals)
+    distances = islice(cycle(inter_arrivals), random.randrange(len(inter_arrivals)), None)
+    return accumulate(distance * scale for distance in distances)

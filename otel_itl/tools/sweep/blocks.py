@@ -9,8 +9,10 @@ resampled together (a block bootstrap), so that differences between rounds widen
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 
 from otel_itl.tools.sweep.records import DueRequest, Round
@@ -26,7 +28,8 @@ _REQUESTS_LONG = 2.0
 class Block:
     """A stretch of the steady part of a round."""
 
-    seconds: float
+    start: float
+    end: float
     due: list[DueRequest] = field(default_factory=list)
     """Steady requests that were due in the block."""
     ended: list[DueRequest] = field(default_factory=list)
@@ -42,45 +45,27 @@ def split_into_blocks(one: Round) -> list[Block]:
         return []
     due = [request for request in one.requests if request.is_steady]
     count = _count_blocks(one.seconds, due)
-    length = one.seconds / count
-    blocks = [Block(length) for _ in range(count)]
+    edges = [start + one.seconds * number / count for number in range(1, count)]
+    blocks = [Block(*ends) for ends in pairwise([start, *edges, end])]
     for request in due:
-        blocks[min(max(int((request.due - start) / length), 0), count - 1)].due.append(request)
+        blocks[bisect_right(edges, request.due)].due.append(request)
     for request in one.requests:  # those of the warm-up may end in the steady part as well
         if request.ended is None or request.ended < start:
             continue
         if request.ended < end:
-            blocks[min(int((request.ended - start) / length), count - 1)].ended.append(request)
-        _add_open(blocks, request, start)
+            blocks[bisect_right(edges, request.ended)].ended.append(request)
+        if (first := request.time_to_first_token) is not None:
+            began = request.due + first
+            received = max(request.ended - began, 1e-9)
+            for block in blocks:
+                share = (min(request.ended, block.end) - max(began, block.start)) / received
+                if share > 0:
+                    block.open.append((request, share))
     return blocks
 
 
 def _count_blocks(seconds: float, due: Sequence[DueRequest]) -> int:
     """Return the number of blocks of a round: of at least two requests' durations each, where there is room."""
-    durations = [
-        request.ended - request.sent for request in due if request.ended is not None and request.sent is not None
-    ]
+    durations = [request.duration for request in due if request.duration is not None]
     shortest = _REQUESTS_LONG * median(durations) if durations else seconds
     return min(max(int(seconds / shortest) if shortest > 0 else MAX_BLOCKS, MIN_BLOCKS), MAX_BLOCKS)
-
-
-def _add_open(blocks: Sequence[Block], request: DueRequest, start: float) -> None:
-    """Add a request that received tokens to the blocks in which it did.
-
-    Args:
-        blocks: the blocks of one round, of equal length.
-        request: the request, which has ended.
-        start: when the first block begins, in seconds since the sweep began.
-    """
-    first = request.time_to_first_token
-    if first is None or request.ended is None:
-        return
-    began = request.due + first
-    received = max(request.ended - began, 1e-9)
-    length = blocks[0].seconds
-    for index in range(max(int((began - start) / length), 0), len(blocks)):
-        since = start + index * length
-        share = (min(request.ended, since + length) - max(began, since)) / received
-        if share <= 0:
-            break
-        blocks[index].open.append((request, share))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from enum import Enum
 
 from otel_itl.core.stalls import Cause
 from otel_itl.tools.sweep.knee import SweepResult
 from otel_itl.tools.sweep.results import LevelResult, Standing
+from otel_itl.tools.worded import WordedEnum
 
 MAX_SET_ASIDE = 0.05
 """Share of requests held up by their caller or this machine, beyond which part of the wait is this machine's. Of more
@@ -20,16 +20,16 @@ _SLOWER = 1.25
 """Factor from which on a median counts as longer than at the lowest level."""
 
 
-class Bottleneck(Enum):
-    """Where requests wait at a level that misses the objective."""
+class Bottleneck(WordedEnum):
+    """Where requests wait at a level that misses the objective, as a clause."""
 
-    QUEUE = "queue"
+    QUEUE = "queue", "the wait is upstream's, before the first token"
     """Before the first token, while tokens come at the pace of the lowest level."""
-    PACE = "pace"
+    PACE = "pace", "the wait is upstream's, at every token"
     """At every token: the median inter-token latency is longer, as where requests share a batch."""
-    GAPS = "gaps"
+    GAPS = "gaps", "the wait is upstream's, in single long gaps"
     """In single long gaps: the median inter-token latency is that of the lowest level, the tail far longer."""
-    HERE = "here"
+    HERE = "here", "part of the wait is this machine's"
     """On this machine."""
 
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from math import inf
-from typing import Final
+from threading import current_thread, main_thread
+from typing import Any, Final
 
 RATE_LIMITED: Final = 429
 DEFAULT_PAUSE: Final = 10.0
 """Seconds to wait after a 429 that asks for no time of its own."""
+MAX_PAUSE: Final = 120.0
+"""Seconds: an endpoint that asks for a longer pause ends the sweep."""
 
+INTERRUPTED: Final = "interrupted"
+"""Why a sweep that Ctrl-C ended was stopped."""
 INTERRUPTED_DRAIN: Final = 10.0
 """Seconds that Ctrl-C leaves to open streams."""
 
@@ -34,12 +42,10 @@ class Brakes:
 
     Args:
         clock: clock of the event loop, in seconds.
-        max_retry_after: a longer pause that the endpoint asks for ends the sweep (s).
     """
 
-    def __init__(self, clock: Callable[[], float], max_retry_after: float) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._max_retry_after = max_retry_after
         self.stop_reason: str | None = None
         """Why the sweep ends, in one clause; None: it goes on."""
         self.round_end: RoundEnd | None = None
@@ -72,7 +78,7 @@ class Brakes:
         """End the sweep and give open streams a short time to end; called again, cut them off."""
         now = self._clock()
         self.drain_until = now + INTERRUPTED_DRAIN if self.drain_until == inf else now
-        self.stop("interrupted")
+        self.stop(INTERRUPTED)
 
     def note_failure(self, status: int | None, retry_after: float | None) -> None:
         """Obey the endpoint: after a 429, and where it asks for a pause, the round ends and nothing is sent until then.
@@ -86,5 +92,26 @@ class Brakes:
         retry_after = DEFAULT_PAUSE if retry_after is None else retry_after
         self.end_round(RoundEnd.RATE_LIMITED, f"{status} from the endpoint")
         self.not_before = max(self.not_before, self._clock() + retry_after)
-        if retry_after > self._max_retry_after:
-            self.stop(f"the endpoint asked for a pause of {retry_after:,.0f} s, more than {self._max_retry_after:g} s")
+        if retry_after > MAX_PAUSE:
+            self.stop(f"the endpoint asked for a pause of {retry_after:,.0f} s, more than {MAX_PAUSE:g} s")
+
+
+@contextmanager
+def interrupts_handled(on_interrupt: Callable[[], None]) -> Iterator[None]:
+    """Call a function on the running event loop for each SIGINT, until the end of the block.
+
+    Outside of the main thread, where Python delivers no signal, it does nothing.
+    """
+    if current_thread() is not main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+
+    def call(*_: Any) -> None:
+        loop.call_soon_threadsafe(on_interrupt)
+
+    before = signal.signal(signal.SIGINT, call)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

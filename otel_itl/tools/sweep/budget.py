@@ -7,8 +7,7 @@ from math import ceil
 from operator import add
 from typing import Final, NamedTuple
 
-from otel_itl.tools.sweep.plan import SweepLimits
-from otel_itl.tools.sweep.prices import Price
+from otel_itl.tools.sweep.plan import SweepPlan
 from otel_itl.tools.sweep.prompts import TEMPLATE_TOKENS, Prompt
 
 MIN_USAGES: Final = 5
@@ -47,18 +46,17 @@ class Budget:
     its whole reservation.
 
     Args:
-        limits: the limits that are kept.
-        price: price of the model; None: there is none.
+        plan: has the limits that are kept, and the price of the model.
     """
 
-    def __init__(self, limits: SweepLimits, price: Price | None = None) -> None:
-        self._max_requests = limits.max_requests
-        self._price = price
+    def __init__(self, plan: SweepPlan) -> None:
+        self._max_requests = plan.max_requests
+        self._price = plan.price
         self._limits: list[_Limit] = []
-        if limits.max_tokens is not None:
-            self._limits.append(_Limit(f"--max-tokens {limits.max_tokens:,}", limits.max_tokens, add, ","))
-        if limits.max_cost is not None and price is not None:
-            self._limits.append(_Limit(f"--max-cost {limits.max_cost:g}", limits.max_cost, price.of, ".3g"))
+        if plan.max_tokens is not None:
+            self._limits.append(_Limit(f"--max-tokens {plan.max_tokens:,}", plan.max_tokens, add, ","))
+        if plan.max_cost is not None and plan.price is not None:
+            self._limits.append(_Limit(f"--max-cost {plan.max_cost:g}", plan.max_cost, plan.price.of, ".3g"))
         self._reserved = (0, 0)
         self._used = (0, 0)
         self._usages = 0

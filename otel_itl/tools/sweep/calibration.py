@@ -59,7 +59,7 @@ class Calibration:
             CommandError: a prompt cannot be made.
         """
         count = self._plan.callers_at(1.0)
-        count = min(count, self._plan.limits.max_requests or count)
+        count = min(count, self._plan.max_requests or count)
         callers = [asyncio.ensure_future(self._ask_again(number)) for number in range(count)]
         try:
             await self._watch(callers)
@@ -103,8 +103,8 @@ class Calibration:
         async for request in self._sender.ask_in_turn(self._send):
             if request.error is not None:
                 self._errors.append(request)
-            elif request.ended is not None and request.sent is not None:
-                durations.append(request.ended - request.sent)
+            elif request.duration is not None:
+                durations.append(request.duration)
                 durations = self._durations
 
     def _send(self) -> DueRequest | None:
@@ -118,7 +118,7 @@ class Calibration:
     def _refuse_failures(self) -> None:
         """Raise CommandError if requests fail beyond the limit of the plan."""
         errors, ended = len(self._errors), len(self._errors) + len(self._durations) + len(self._first_durations)
-        if errors < MIN_ERRORS or errors <= self._plan.limits.max_error_share * ended:
+        if errors < MIN_ERRORS or errors <= self._plan.max_error_share * ended:
             return
         if all(request.error == NO_TOKEN for request in self._errors):
             raise CommandError(

@@ -13,6 +13,8 @@ from otel_itl.tools.sweep.prompts import Prompt
 MAX_IDLE_CONNECTIONS: Final = 1_000
 """Connections that are kept for the next request. The number of open ones has no limit: that would be a queue."""
 MAX_CONNECT_SECONDS: Final = 10.0
+MAX_SILENT_SECONDS: Final = 600.0
+"""A request that gets no byte for so long has failed."""
 _OWN_DOMAIN: Final = "openai.com"
 
 _OUTPUTS: Final = ("content", "reasoning_content", "reasoning", "refusal", "tool_calls", "function_call", "audio")
@@ -29,7 +31,7 @@ class Client:
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+        self._model = endpoint.model
         is_openai = endpoint.sdk == "openai"
         try:
             sdk = import_module(endpoint.sdk)
@@ -40,7 +42,7 @@ class Client:
         self._client: Any = make(**_client_options(sdk, endpoint))
         # Here, for it imports a lot: in the first request it would block the event loop for a second.
         self._create: Any = (self._client.chat.completions if is_openai else self._client.messages).create
-        self._has_output = _has_chat_output if is_openai else _has_messages_output
+        self._has_output = _has_chat_output if is_openai else lambda event: event.type == "content_block_delta"
         self._options: dict[str, Any] = {"stream_options": {"include_usage": True}} if is_openai else {}
         # Other services than OpenAI's own know the older name only, which OpenAI's newer models refuse.
         is_own = is_openai and endpoint.host.endswith(_OWN_DOMAIN)
@@ -52,7 +54,7 @@ class Client:
         Raises:
             Exception: the SDK's own, of any failure.
         """
-        arguments = {"model": self._endpoint.model, **self._endpoint.arguments, self._max_tokens: prompt.max_tokens}
+        arguments = {"model": self._model, self._max_tokens: prompt.max_tokens}
         required = {"messages": prompt.messages, "stream": True, **self._options}
         stream = await self._create(**{**arguments, **prompt.arguments, **required})
         is_begun = False
@@ -74,10 +76,10 @@ def _client_options(sdk: Any, endpoint: Endpoint) -> dict[str, Any]:
     idle = 0 if endpoint.is_loopback else MAX_IDLE_CONNECTIONS
     # The classes of the SDK's own defaults: which HTTP client an SDK uses differs between its releases.
     limits = type(sdk.DEFAULT_CONNECTION_LIMITS)(max_connections=None, max_keepalive_connections=idle)
-    timeout = type(sdk.DEFAULT_TIMEOUT)(endpoint.timeout, connect=min(endpoint.timeout, MAX_CONNECT_SECONDS))
+    timeout = type(sdk.DEFAULT_TIMEOUT)(MAX_SILENT_SECONDS, connect=MAX_CONNECT_SECONDS)
     return {
         "api_key": endpoint.find_key(),
-        "base_url": endpoint.url,
+        "base_url": endpoint.base_url,
         "max_retries": 0,
         "timeout": timeout,
         "http_client": sdk.DefaultAsyncHttpxClient(follow_redirects=False, limits=limits, timeout=timeout),
@@ -87,8 +89,3 @@ def _client_options(sdk: Any, endpoint: Endpoint) -> dict[str, Any]:
 def _has_chat_output(chunk: Any) -> bool:
     """Return whether a chunk carries a piece of the answer, of the reasoning before it, or of a tool call."""
     return bool(chunk.choices) and any(getattr(chunk.choices[0].delta, name, None) for name in _OUTPUTS)
-
-
-def _has_messages_output(event: Any) -> bool:
-    """Return whether an event of Anthropic's carries a piece of the answer."""
-    return bool(event.type == "content_block_delta")

@@ -13,7 +13,6 @@ from otel_itl.tools.report.render.terminal import open_terminal
 from otel_itl.tools.sweep.driver import run_sweep
 from otel_itl.tools.sweep.endpoint import Endpoint
 from otel_itl.tools.sweep.from_arguments import find_inputs, make_endpoint, make_plan
-from otel_itl.tools.sweep.gate import exit_code, is_interrupted
 from otel_itl.tools.sweep.knee import analyze
 from otel_itl.tools.sweep.plan import SweepPlan
 from otel_itl.tools.sweep.records import Sweep
@@ -39,7 +38,7 @@ def run_sweep_command(arguments: argparse.Namespace) -> int:
         _ask_for_consent(plan, endpoint)
     sweep = _drive(plan, endpoint, is_quiet=arguments.json)
     result = analyze(sweep)
-    code = INTERRUPTED if is_interrupted(sweep) else exit_code(result)
+    code = INTERRUPTED if sweep.is_interrupted else result.exit_code
     if arguments.html is not None:
         with open_output(arguments.html) as file:
             file.write(sweep_to_html(result))

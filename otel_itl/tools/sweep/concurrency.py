@@ -1,28 +1,26 @@
-"""How many streams are open at a time, on average and at most, in constant time and memory."""
+"""How many streams are open at a time, on average and at most, by when each begins and ends."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import accumulate
 
-class Concurrency:
-    """Counts open streams. Moments are seconds on one clock, and never go back."""
+Span = tuple[float, float]
+"""When a stream begins and ends, in seconds on one clock."""
 
-    def __init__(self) -> None:
-        self.open = 0
-        self.most = 0
-        """Most streams open at a time since `forget_most`."""
-        self._area = 0.0
-        self._since = 0.0
 
-    def change(self, by: int, now: float) -> None:
-        """Note that a stream was opened (1) or has ended (-1)."""
-        self._area, self._since = self.area(now), now
-        self.open += by
-        self.most = max(self.most, self.open)
+def clip_spans(spans: Iterable[Span], start: float, end: float) -> list[Span]:
+    """Return the parts of spans that lie between two moments."""
+    clipped = ((max(first, start), min(last, end)) for first, last in spans)
+    return [(first, last) for first, last in clipped if first < last]
 
-    def forget_most(self) -> None:
-        """Look for the most from now on."""
-        self.most = self.open
 
-    def area(self, now: float) -> float:
-        """Return the time that all streams together were open so far: twice read, it gives the mean in between."""
-        return self._area + (now - self._since) * self.open
+def mean_open(spans: Iterable[Span], start: float, end: float) -> float:
+    """Return how many streams are open at a time between two moments, on average."""
+    return sum(last - first for first, last in clip_spans(spans, start, end)) / (end - start)
+
+
+def most_open(spans: Iterable[Span]) -> int:
+    """Return how many streams are open at a time, at most. One that begins as another ends is not beside it."""
+    changes = sorted(change for first, last in spans for change in ((first, 1), (last, -1)))
+    return max(accumulate(change for _, change in changes), default=0)

@@ -12,19 +12,17 @@ from random import Random
 from typing import Final
 
 from otel_itl.core.slo import Objectives
-from otel_itl.tools.command_error import CommandError
-from otel_itl.tools.sweep.brakes import Brakes, RoundEnd
+from otel_itl.tools.sweep.brakes import Brakes, RoundEnd, interrupts_handled
 from otel_itl.tools.sweep.budget import Budget
 from otel_itl.tools.sweep.calibration import Calibration
 from otel_itl.tools.sweep.clients import Client
 from otel_itl.tools.sweep.endpoint import Endpoint
-from otel_itl.tools.sweep.interrupts import interrupts_handled
 from otel_itl.tools.sweep.judging import add_stream, judge_round
 from otel_itl.tools.sweep.measurement import Measurement
 from otel_itl.tools.sweep.plan import SweepPlan
 from otel_itl.tools.sweep.progress import Phase, Progress
 from otel_itl.tools.sweep.records import Round, Sweep
-from otel_itl.tools.sweep.rounds import TICK, WARM_UP_DURATIONS, RoundDriver
+from otel_itl.tools.sweep.rounds import TICK, RoundDriver
 from otel_itl.tools.sweep.schedule import Schedule
 from otel_itl.tools.sweep.sender import RequestSender
 
@@ -44,23 +42,18 @@ async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[
         on_progress: called several times a second, on the event loop.
 
     Raises:
-        CommandError: requests fail at the expected peak, or none ends; the model has no price, a prompt cannot be made,
-            the endpoint cannot be asked, or this process cannot be measured.
+        CommandError: requests fail at the expected peak, or none ends; a prompt cannot be made, the endpoint cannot be
+            asked, or this process cannot be measured.
         FileExistsError, OSError: the output file exists, or cannot be written.
     """
-    price = None if plan.prices is None else plan.prices.for_model(endpoint.model)
-    if plan.limits.max_cost is not None and price is None:
-        raise CommandError(
-            f"--max-cost {plan.limits.max_cost:g} needs a price of {endpoint.model}: the price table has none."
-        )
-    brakes = Brakes(asyncio.get_running_loop().time, plan.limits.max_retry_after)
+    brakes = Brakes(asyncio.get_running_loop().time)
     client = Client(endpoint)
     try:
         with (
             closing(Measurement(endpoint.sdk, plan.objective, plan.output)) as measurement,
             interrupts_handled(brakes.interrupt),
         ):
-            sender = RequestSender(client, plan.prompts, Budget(plan.limits, price), brakes)
+            sender = RequestSender(client, plan.prompts, Budget(plan), brakes)
             sweeper = _Sweeper(plan, measurement, sender, on_progress)
             await sweeper.run()
     finally:
@@ -116,9 +109,7 @@ class _Sweeper:
         duration = self._plan.request_duration or await self._calibrate()
         if duration is None:
             return
-        warm_up = self._plan.warmup_seconds
-        warm_up = WARM_UP_DURATIONS * duration if warm_up is None else warm_up
-        self._round_seconds = warm_up + self._plan.steady_seconds + 2 * duration
+        self._round_seconds = self._plan.estimate_round(duration)
         while self._brakes.stop_reason is None and (taken := self.schedule.take()) is not None:
             self._level, self._number = taken
             await self._pause()
@@ -163,7 +154,6 @@ class _Sweeper:
             # A queue grows as well where this machine does not keep up.
             is_own = one.end is RoundEnd.SATURATED and one.is_driver_bound
             self.schedule.exclude(one.level, one.end, (one.void_reason if is_own else one.reason) or "")
-        self.schedule.finish()
         self._round_seconds = (self._clock() - self._round_began + self._round_seconds) / 2
         self._round_began = None
 
@@ -184,7 +174,7 @@ class _Sweeper:
             return
         self._reported = now
         budget, schedule = self._sender.budget, self.schedule
-        left = (schedule.planned - schedule.over) * (self._round_seconds or self._plan.steady_seconds)
+        left = (schedule.planned - len(self.rounds)) * (self._round_seconds or self._plan.steady_seconds)
         if self._round_began is not None:
             left -= min(now - self._round_began, self._round_seconds)
         left += max(self._brakes.not_before - now, 0.0)
@@ -193,10 +183,10 @@ class _Sweeper:
                 phase=phase,
                 level=self._level,
                 seconds_left=max(left, 0.0) if self._brakes.stop_reason is None else 0.0,
-                rounds_over=schedule.over,
+                rounds_over=len(self.rounds),
                 rounds_planned=schedule.planned,
                 requests=budget.requests,
-                open=self._sender.concurrency.open,
+                open=self._sender.open,
                 errors=self._sender.errors,
                 cost=budget.cost,
                 stopping=self._brakes.stop_reason,

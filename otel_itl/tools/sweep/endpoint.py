@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from otel_itl.core.without_secrets import show_address
@@ -14,9 +13,6 @@ from otel_itl.tools.command_error import CommandError
 
 SDK = Literal["openai", "anthropic"]
 
-DEFAULT_TIMEOUT: Final = 600.0
-_BASE_URL_VARIABLES: Final = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
-_BASE_URLS: Final = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
 _KEY_VARIABLES: Final = {"openai": ("OPENAI_API_KEY",), "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")}
 
 
@@ -27,28 +23,17 @@ class Endpoint:
     Args:
         sdk: asks it: `openai` for any OpenAI-compatible one, `anthropic` for Anthropic's messages.
         model: model to ask for.
-        base_url: as the SDK takes it; None: that of the SDK's environment variable, else the provider's own.
-        api_key: None: that of the SDK's environment variable; an endpoint of this machine may do without.
-        timeout: seconds after which a request fails that gets no byte.
-        arguments: arguments of each SDK call, besides those of its prompt.
+        base_url: as the SDK takes it.
     """
 
     sdk: SDK
     model: str
-    base_url: str | None = None
-    api_key: str | None = field(default=None, repr=False)
-    timeout: float = DEFAULT_TIMEOUT
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def url(self) -> str:
-        """The base URL that requests go to."""
-        return self.base_url or os.environ.get(_BASE_URL_VARIABLES[self.sdk], "").strip() or _BASE_URLS[self.sdk]
+    base_url: str
 
     @property
     def address(self) -> str:
         """The base URL without what may be a secret, to be shown."""
-        return show_address(self.url)
+        return show_address(self.base_url)
 
     @property
     def host(self) -> str:
@@ -57,7 +42,7 @@ class Endpoint:
         Raises:
             CommandError: the base URL names none.
         """
-        parts = urlsplit(self.url)
+        parts = urlsplit(self.base_url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise CommandError(
                 f"base URL {self.address!r} is not accepted: it takes one such as http://localhost:8000/v1."
@@ -81,8 +66,8 @@ class Endpoint:
             CommandError: there is none.
         """
         variables = _KEY_VARIABLES[self.sdk]
-        if self.api_key or any(os.environ.get(name) for name in variables):
-            return self.api_key
+        if any(os.environ.get(name) for name in variables):
+            return None
         if not self.is_loopback:
             raise CommandError(f"{self.address} needs an API key: set {variables[0]}.")
         return "none"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from math import isfinite
 from socket import gaierror
 from ssl import SSLError
 from typing import Any, Final, NamedTuple
 
 from otel_itl.core.without_secrets import HIDDEN, show_address
-from otel_itl.tools.sweep.retry_after import read_retry_after
 
 NO_TOKEN: Final = "NoToken"
 """Name of the failure of a request that was answered without an error and without a token."""
@@ -59,6 +61,23 @@ def describe_failure(error: Exception) -> Failure:
     else:
         detail = _describe_cause(error)
     return Failure(type(error).__name__, status, read_retry_after(headers, time.time()), detail)
+
+
+def read_retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Return the seconds that `Retry-After` and `retry-after-ms` ask to wait; None: neither does, or is malformed.
+
+    Args:
+        headers: headers of a response; names in lower case, or found in any case.
+        now: Unix time in seconds, for `Retry-After` as a date.
+    """
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        with suppress(TypeError, ValueError):
+            seconds = float(headers.get(name, "")) * unit
+            if isfinite(seconds):
+                return max(seconds, 0.0)
+    with suppress(TypeError, ValueError, OverflowError):
+        return max(parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now, 0.0)
+    return None
 
 
 def shorten(text: str) -> str:

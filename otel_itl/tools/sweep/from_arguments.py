@@ -21,7 +21,6 @@ from otel_itl.tools.sweep.plan import (
     DEFAULT_PROMPT_TOKENS,
     MAX_REQUESTS_ELSEWHERE,
     MAX_STREAMS,
-    SweepLimits,
     SweepPlan,
 )
 from otel_itl.tools.sweep.prices import parse_prices
@@ -54,7 +53,11 @@ def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
     """
     if arguments.max_cost is not None and arguments.prices is None:
         raise CommandError(f"--max-cost {arguments.max_cost:g} needs --prices, as in=3,out=15 or a JSON file.")
-    prices = None if arguments.prices is None else parse_prices(arguments.prices)
+    price = None if arguments.prices is None else parse_prices(arguments.prices).for_model(endpoint.model)
+    if arguments.max_cost is not None and price is None:
+        raise CommandError(
+            f"--max-cost {arguments.max_cost:g} needs a price of {endpoint.model}: the price table has none."
+        )
     traffic = None if arguments.recorded is None else _read_recorded(arguments.recorded)
     max_requests = arguments.max_requests
     if max_requests is None and not endpoint.is_loopback:
@@ -70,13 +73,11 @@ def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
         inter_arrivals=() if traffic is None else traffic.inter_arrivals,
         steady_seconds=arguments.seconds,
         warmup_seconds=arguments.warm_up,
-        limits=SweepLimits(
-            max_requests=max_requests,
-            max_tokens=arguments.max_tokens,
-            max_cost=arguments.max_cost,
-            max_error_share=arguments.max_errors,
-        ),
-        prices=prices,
+        max_requests=max_requests,
+        max_tokens=arguments.max_tokens,
+        max_cost=arguments.max_cost,
+        max_error_share=arguments.max_errors,
+        price=price,
         objective=None if arguments.slo is None else _find_objective(arguments.slo, arguments.model),
         seed=arguments.seed,
         output=arguments.output,
@@ -120,7 +121,9 @@ def _make_prompts(arguments: argparse.Namespace, traffic: Traffic | None) -> Pro
     if name is None:
         lengths: Sequence[tuple[int, int]] = [(DEFAULT_PROMPT_TOKENS, DEFAULT_ANSWER_TOKENS)]
         if traffic is not None and not (prompt_tokens and answer_tokens):
-            lengths = traffic.find_lengths()
+            if not traffic.lengths:
+                raise CommandError("no recorded request has its input and output tokens: give prompts.")
+            lengths = traffic.lengths
         return make_filler([(prompt_tokens or one[0], answer_tokens or one[1]) for one in lengths], arguments.seed)
     if prompt_tokens is not None:
         raise CommandError("--prompts and --prompt-tokens both set the length of prompts: leave one out.")

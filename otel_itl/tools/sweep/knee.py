@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 
 from otel_itl.tools.compare.levels import Floats
 from otel_itl.tools.sweep.records import Sweep
-from otel_itl.tools.sweep.results import Figure, LevelResult, Standing, compute_levels, quantities_of
+from otel_itl.tools.sweep.results import Figure, LevelResult, Quantity, Standing, compute_levels, quantities_of
 
 MIN_GAIN = 0.5
 """Share of the load added by a level that has to come out as goodput, for goodput to rise."""
@@ -23,6 +25,20 @@ _MIN_ERROR = 0.01
 """Smallest standard error of the logarithm of a percentile: a narrower interval is not better known than this."""
 _INTERVAL_ERRORS = 2 * 1.96
 """Standard errors in a 95 % interval."""
+
+
+HOLDS = 0
+DOES_NOT_HOLD = 1
+CANNOT_TELL = 3
+
+
+class Point(NamedTuple):
+    """A figure of a level over the streams that were open, with the ends of its interval."""
+
+    streams: float
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +59,34 @@ class SweepResult:
         """The highest level within the objective where goodput still rises; None: there is none, or none is known."""
         within = [level for level in self.levels if level.standing is Standing.WITHIN]
         return within[-1] if within else None
+
+    @property
+    def exit_code(self) -> int:
+        """What a deployment pipeline acts on: 0, the objective holds at the expected peak; 1, it does not; 3, unknown.
+
+        A level above the peak shows that the objective holds at the peak, too, and one below it that it does not. Where
+        too many requests fail, a level does not hold, with or without an objective; without one, any other level holds.
+        """
+        if not self.judged:
+            has_failed = any(one.is_failing for level in self.levels if level.level <= 1 for one in level.rounds)
+            return DOES_NOT_HOLD if has_failed else CANNOT_TELL
+        met = (Standing.WITHIN, Standing.SATURATED)
+        if any(one.standing in met and one.level >= 1 for one in self.judged):
+            return HOLDS
+        missed = (Standing.BEYOND, Standing.FAILING)
+        if any(one.standing in missed and one.level <= 1 for one in self.judged):
+            return DOES_NOT_HOLD
+        return HOLDS if self.sweep.objective is None else CANNOT_TELL
+
+    def points_of(self, quantity: Quantity) -> list[Point]:
+        """Return a figure of the levels that count and where it is finite; an infinite end is drawn at the value."""
+        points = []
+        for level in self.judged:
+            figure = level.figures[quantity.key]
+            if figure.value is not None and figure.bounds is not None and math.isfinite(figure.value):
+                low, high = (end if math.isfinite(end) else figure.value for end in figure.bounds)
+                points.append(Point(level.concurrency, figure.value, low, high))
+        return points
 
 
 def analyze(sweep: Sweep) -> SweepResult:

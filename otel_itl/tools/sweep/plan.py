@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from otel_itl.core.slo import SLO
-from otel_itl.tools.sweep.prices import Prices
+from otel_itl.tools.sweep.prices import Price
 from otel_itl.tools.sweep.prompts import Prompts
 
 DEFAULT_LEVELS: Final = (1.0, 1.5, 2.0, 3.0, 5.0)
@@ -14,36 +14,15 @@ DEFAULT_ROUNDS: Final = 3
 MAX_STREAMS: Final = 10_000
 """Streams open at a time: about what one process can hold."""
 DEFAULT_STEADY_SECONDS: Final = 30.0
+WARM_UP_DURATIONS: Final = 1.5
+"""Request durations for which a round warms up: then as many streams end as begin."""
 DEFAULT_MAX_ERROR_SHARE: Final = 0.1
-DEFAULT_MAX_RETRY_AFTER: Final = 120.0
 DEFAULT_PROMPT_TOKENS: Final = 256
 DEFAULT_ANSWER_TOKENS: Final = 256
 MAX_REQUESTS_ELSEWHERE: Final = 5_000
 """Requests at most to a host that is not this machine, unless `--max-requests` is given."""
 
 Arrivals = Literal["poisson", "constant", "recorded"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepLimits:
-    """What a sweep may consume at most, and when it stops. None: no such limit.
-
-    Requests under way never exceed `max_requests`, `max_tokens` or `max_cost`: each counts with its maximum until it
-    ends.
-    """
-
-    max_requests: int | None = None
-    """Requests that are sent."""
-    max_tokens: int | None = None
-    """Input and output tokens together, as the endpoint reports them."""
-    max_cost: float | None = None
-    """Cost of all requests in the currency of the price table, which this limit needs."""
-    max_error_share: float = DEFAULT_MAX_ERROR_SHARE
-    """Share of failed requests in one round beyond which neither this level nor a higher one is tried again."""
-    max_retry_after: float = DEFAULT_MAX_RETRY_AFTER
-    """Seconds: an endpoint that asks for a longer pause (`Retry-After`) ends the sweep."""
-    max_open_streams: int | None = None
-    """Streams open at a time; None: four times the concurrency of the highest level, at least 64 more than that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +53,16 @@ class SweepPlan:
     """How long what was sent in the steady part may take to end after it; None: four request durations, at least 10."""
     request_duration: float | None = None
     """Mean duration of a request at the expected peak, from which the rates follow; None: it is measured first."""
-    limits: SweepLimits = field(default_factory=SweepLimits)
-    prices: Prices | None = None
+    max_requests: int | None = None
+    """Requests that are sent at most. No limit is exceeded by requests under way: each counts with its maximum until it
+    ends."""
+    max_tokens: int | None = None
+    """Input and output tokens together at most, as the endpoint reports them."""
+    max_cost: float | None = None
+    """Cost of all requests at most, which needs a price."""
+    max_error_share: float = DEFAULT_MAX_ERROR_SHARE
+    """Share of failed requests in one round beyond which neither this level nor a higher one is tried again."""
+    price: Price | None = None
     objective: SLO | None = None
     seed: int = 0
     """Seed of all random choices: the requests of a sweep with the same seed are due at the same moments."""
@@ -86,6 +73,11 @@ class SweepPlan:
     def ascending_levels(self) -> tuple[float, ...]:
         """The levels in the order of the first round."""
         return tuple(sorted(self.levels))
+
+    def estimate_round(self, duration: float) -> float:
+        """Return about how many seconds a round takes, given the duration of a request (s)."""
+        warm_up = WARM_UP_DURATIONS * duration if self.warmup_seconds is None else self.warmup_seconds
+        return warm_up + self.steady_seconds + 2 * duration
 
     def callers_at(self, level: float) -> int:
         """Return how many callers a level has, where each asks again as soon as it is answered."""

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+
+from otel_itl.tools.worded import WordedEnum
 
 
-class Phase(Enum):
+class Phase(WordedEnum):
     """What a sweep does at the moment."""
 
-    CALIBRATION = "calibration"
+    CALIBRATION = "calibration", "measures how long a request takes"
     """Measures how long a request takes at the expected peak."""
-    WARM_UP = "warm-up"
-    STEADY = "steady"
-    DRAIN = "drain"
+    WARM_UP = "warm-up", "warms up"
+    STEADY = "steady", "measures"
+    DRAIN = "drain", "waits for the last streams"
     """Waits for what was sent in the steady part to end, under the same load, and then for the rest."""
-    READING = "reading"
+    READING = "reading", "reads what was measured"
     """Reads and stores what was measured in the round."""
-    PAUSE = "pause"
+    PAUSE = "pause", "pauses, as the endpoint asked"
     """Waits because the endpoint asked for it (`Retry-After`)."""
 
 

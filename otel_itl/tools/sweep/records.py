@@ -6,12 +6,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from otel_itl.core.slo import SLO
 from otel_itl.tools.compare.requests import Request
 from otel_itl.tools.report.certainty import Cause
-from otel_itl.tools.sweep.brakes import RoundEnd
+from otel_itl.tools.sweep.brakes import INTERRUPTED, RoundEnd
+from otel_itl.tools.sweep.concurrency import Span
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -53,6 +55,11 @@ class DueRequest:
     """Cause of a stall → how many."""
     held_up_by: Cause | None = None
     """Why its figures are not the endpoint's, and are set aside: the caller or this machine held the stream up."""
+
+    @property
+    def duration(self) -> float | None:
+        """Seconds from when it was sent to the end of its stream; None: it was not, or has not ended."""
+        return None if self.sent is None or self.ended is None else self.ended - self.sent
 
     @property
     def is_held_up(self) -> bool:
@@ -121,6 +128,11 @@ class Round:
     """The round is void because this machine could not drive it."""
 
     @property
+    def spans(self) -> list[Span]:
+        """When each request was sent and when its stream ended, which is never where it has not."""
+        return [(one.sent, inf if one.ended is None else one.ended) for one in self.requests if one.sent is not None]
+
+    @property
     def seconds(self) -> float:
         """Length of the steady part; 0: there was none."""
         if self.steady_from is None or self.steady_until is None:
@@ -150,6 +162,11 @@ class Sweep:
     """Requests that were sent, with those that measured how long one takes."""
     cost: float | None = None
     """What the requests cost by the price table; None: no table was given."""
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Ctrl-C ended it."""
+        return self.stop_reason == INTERRUPTED
 
     @property
     def requests(self) -> list[DueRequest]:

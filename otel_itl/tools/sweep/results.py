@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import groupby
 
 import numpy as np
 
 from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
 from otel_itl.tools.compare.levels import Level, Percentile, Rate
-from otel_itl.tools.compare.quantities import MIN_BEYOND
+from otel_itl.tools.compare.quantities import MIN_BEYOND, NamedFigure, Unit
 from otel_itl.tools.compare.resampling import level_interval
 from otel_itl.tools.report.certainty import Cause, describe_set_aside
 from otel_itl.tools.sweep.blocks import Block, split_into_blocks
@@ -24,15 +25,6 @@ DEFAULT_TARGET = 0.99
 """Without an objective the tail that is shown is p99."""
 _RESAMPLES = 2_000
 _SEED = 1
-
-
-class Unit(Enum):
-    """What a figure is a number of."""
-
-    SECONDS = "s"
-    REQUESTS_PER_SECOND = "requests/s"
-    TOKENS_PER_SECOND = "tokens/s"
-    PER_THOUSAND_TOKENS = "per 1,000 tokens"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +49,7 @@ class Figure:
         return self.interval or (None if self.value is None else (self.value, self.value))
 
 
-class Standing(Enum):
+class Standing(str, Enum):
     """How a level that counts stands to the objective."""
 
     WITHIN = "within"
@@ -141,13 +133,9 @@ class LevelResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
+class Quantity(NamedFigure):
     """One figure of a level."""
 
-    key: str
-    """Its identifier in JSON."""
-    title: str
-    unit: Unit
     limit: float | None = None
     """The objective that it is judged by, in seconds; None: none."""
 
@@ -176,8 +164,8 @@ def quantities_of(objective: SLO | None) -> tuple[Quantity, ...]:
 
 def compute_levels(sweep: Sweep) -> list[LevelResult]:
     """Return the figures of each level that was driven, ascending. The same sweep gives the same figures."""
-    driven = sorted({one.level for one in sweep.rounds})
-    return [_compute_level(level, sweep) for level in driven]
+    ordered = sorted(sweep.rounds, key=lambda one: one.level)
+    return [_compute_level(list(rounds), sweep) for _, rounds in groupby(ordered, key=lambda one: one.level)]
 
 
 def meets_objective(request: DueRequest, objective: SLO | None) -> bool:
@@ -200,9 +188,8 @@ def meets_objective(request: DueRequest, objective: SLO | None) -> bool:
     return missed <= round((1 - objective.target) * len(measured.gaps), 6)  # in binary 10 % of 10 is less than 1
 
 
-def _compute_level(level: float, sweep: Sweep) -> LevelResult:
-    """Return the figures of one level."""
-    rounds = [one for one in sweep.rounds if one.level == level]
+def _compute_level(rounds: Sequence[Round], sweep: Sweep) -> LevelResult:
+    """Return the figures of one level, given all its rounds."""
     result = _compute_rounds(rounds, [one for one in rounds if one.seconds and one.void_reason is None], sweep)
     if not result.is_driver_bound:
         return result
@@ -252,7 +239,7 @@ def _compute_figures(blocks: Sequence[Block], objective: SLO | None, random: np.
     ]
     measured = [[request.measured for request in of_block if request.measured] for of_block in judged]
     gaps = [np.concatenate([*(request.gaps for request in of_block), np.empty(0)]) for of_block in measured]
-    seconds = [block.seconds for block in blocks]
+    seconds = [block.end - block.start for block in blocks]
     good = [sum(not one.is_held_up and meets_objective(one, objective) for one in block.ended) for block in blocks]
     tokens = [
         sum(share * request.measured.tokens for request, share in block.open if request.measured) for block in blocks

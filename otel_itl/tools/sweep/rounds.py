@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from array import array
 from collections.abc import Callable, Coroutine, Iterable
 from math import inf
 from random import Random
@@ -10,18 +11,17 @@ from typing import Any, Final
 
 from otel_itl.recording.evidence.turns import find_delay_source
 from otel_itl.tools.sweep.arrivals import iterate_arrivals
-from otel_itl.tools.sweep.brakes import Brakes, RoundEnd
-from otel_itl.tools.sweep.plan import SweepPlan
+from otel_itl.tools.sweep.brakes import RoundEnd
+from otel_itl.tools.sweep.concurrency import clip_spans, mean_open, most_open
+from otel_itl.tools.sweep.judging import find_tail
+from otel_itl.tools.sweep.plan import WARM_UP_DURATIONS, SweepPlan
 from otel_itl.tools.sweep.progress import Phase
 from otel_itl.tools.sweep.records import DueRequest, Round
-from otel_itl.tools.sweep.saturation import PARTS, FirstTokenWait, is_over_saturated
-from otel_itl.tools.sweep.self_check import SelfCheck
+from otel_itl.tools.sweep.saturation import is_over_saturated
 from otel_itl.tools.sweep.sender import RequestSender
 
 TICK: Final = 0.02
 """Seconds between two looks at a round: how late one is, is the lag of the event loop."""
-WARM_UP_DURATIONS: Final = 1.5
-"""Request durations for which a round warms up: then as many streams end as begin."""
 MAX_WARM_UP_DURATIONS: Final = 6.0
 """Longest warm-up, in durations of a request at the expected peak: it lasts longer where requests take longer."""
 DRAIN_DURATIONS: Final = 4.0
@@ -30,7 +30,9 @@ MIN_DRAIN: Final = 10.0
 MIN_ERRORS: Final = 5
 """Failures in a round from which on their share is looked at while it runs."""
 MAX_OPEN_FACTOR: Final = 4
+"""Streams open at a time end the round from this multiple of the highest level on,"""
 MIN_OPEN_ABOVE: Final = 64
+"""or from this number above it, whichever is more."""
 
 
 class RoundDriver:
@@ -55,17 +57,18 @@ class RoundDriver:
     ) -> None:
         self._plan, self._sender, self._duration = plan, sender, duration
         self._report, self._random = report, random
-        self._brakes: Brakes = sender.brakes
-        self._concurrency = sender.concurrency
-        self._check = SelfCheck(find_delay_source())
+        self._brakes = sender.brakes
+        self._read_delay = find_delay_source() or (lambda: 0)
+        self._delay = 0
+        """How long this thread had waited for a CPU (ns) when the steady part began."""
+        self._lags = array("d")
+        """How late the event loop was at each tick of the steady part (s)."""
         self._clock = asyncio.get_running_loop().time
         self._ended = self._errors = 0
         self._last_failure: DueRequest | None = None
         self._time_of_ended = 0.0
         self._open_steady = 0
         self._ends_at = 0.0
-        self._areas: list[tuple[float, float]] = []
-        """Start, thirds and end of the steady part (s), each with the stream-seconds of `Concurrency.area` there."""
 
     async def run(self, level: float, number: int) -> Round:
         """Drive a level, and return what was sent once its streams have ended; nothing of it is measured or judged yet.
@@ -89,6 +92,10 @@ class RoundDriver:
             await self._sender.drain(self._drain_seconds, lambda: self._report(Phase.DRAIN))
             one.end, one.reason = self._brakes.round_end, self._brakes.reason or self._brakes.stop_reason
             one.requests = [request for request in one.requests if request.sent is not None]
+            if one.steady_from is not None and one.steady_until is not None and one.seconds:
+                spans = clip_spans(one.spans, one.steady_from, one.steady_until)
+                one.concurrency = mean_open(spans, one.steady_from, one.steady_until)
+                one.max_concurrency = most_open(spans)
         return one
 
     # --- Sending -------------------------------------------------------------------------------------------------
@@ -142,7 +149,8 @@ class RoundDriver:
             due = self._clock() + TICK
             await asyncio.sleep(TICK)
             now = self._clock()
-            self._check.note_lag(now - due)
+            if one.steady_from is not None and one.steady_until is None:
+                self._lags.append(max(now - due, 0.0))
             raise_failure(send_loops)
             self._brake_on_failures()
             self._brake_on_pile_up()
@@ -155,7 +163,6 @@ class RoundDriver:
             elif drained_by is not None and (now >= drained_by or not self._open_steady):
                 self._brake_on_saturation(one)
                 return
-            self._note_third(one, now)
             self._report(_phase_of(one))
 
     def _begin_steady(self, one: Round, elapsed: float, now: float) -> None:
@@ -166,33 +173,16 @@ class RoundDriver:
         longest = MAX_WARM_UP_DURATIONS * self._duration if self._plan.warmup_seconds is None else inf
         if elapsed >= min(inf if warm_up is None else warm_up, longest):
             one.steady_from, self._ends_at = now, now + self._plan.steady_seconds
-            self._areas.append((now, self._concurrency.area(now)))
-            self._concurrency.forget_most()
-            self._check.begin(now)
-
-    def _note_third(self, one: Round, now: float) -> None:
-        """Note the concurrency at the end of the first and of the second third of the steady part."""
-        if one.steady_from is None or one.steady_until is not None or len(self._areas) >= PARTS:
-            return
-        if now >= one.steady_from + len(self._areas) / PARTS * self._plan.steady_seconds:
-            self._areas.append((now, self._concurrency.area(now)))
+            self._delay = self._read_delay()
 
     def _end_steady(self, one: Round) -> None:
         """End the steady part, if it has begun and not ended."""
         if one.steady_from is None or one.steady_until is not None:
             return
-        now = self._clock()
-        one.steady_until = now
-        self._check.end(now)
-        self._areas.append((now, self._concurrency.area(now)))
-        one.concurrency = self._mean_concurrency(0, len(self._areas) - 1)
-        one.max_concurrency = self._concurrency.most
-        one.loop_lag_p99, one.host_delay_share = self._check.loop_lag_p99, self._check.host_delay_share
-
-    def _mean_concurrency(self, first: int, last: int) -> float:
-        """Return how many streams were open at a time, on average, between two of the moments that were noted."""
-        (start, before), (end, after) = self._areas[first], self._areas[last]
-        return (after - before) / (end - start) if end > start else float(self._concurrency.open)
+        one.steady_until = self._clock()
+        one.loop_lag_p99 = find_tail(self._lags)
+        if one.seconds:
+            one.host_delay_share = (self._read_delay() - self._delay) / 1e9 / one.seconds
 
     @property
     def _drain_seconds(self) -> float:
@@ -204,17 +194,17 @@ class RoundDriver:
     def _note_end(self, request: DueRequest) -> None:
         """Count a request that has ended."""
         self._open_steady -= request.is_steady
-        if request.ended is None or request.sent is None:
+        if request.duration is None:
             return
         self._ended += 1
         if request.error is not None:
             self._errors += 1
             self._last_failure = request
-        self._time_of_ended += request.ended - request.sent
+        self._time_of_ended += request.duration
 
     def _brake_on_failures(self) -> None:
         """End the round if too many of its requests fail."""
-        if self._errors >= MIN_ERRORS and self._errors > self._plan.limits.max_error_share * self._ended:
+        if self._errors >= MIN_ERRORS and self._errors > self._plan.max_error_share * self._ended:
             share = self._errors / self._ended
             why = "" if self._last_failure is None else f" ({self._last_failure.failure_with_detail})"
             self._brakes.end_round(RoundEnd.FAILING, f"{share:.0%} of the requests failed{why}")
@@ -222,26 +212,16 @@ class RoundDriver:
     def _brake_on_pile_up(self) -> None:
         """End the round if far more streams are open than were planned."""
         most = max(self._plan.levels) * self._plan.peak
-        limit = self._plan.limits.max_open_streams or round(max(MAX_OPEN_FACTOR * most, most + MIN_OPEN_ABOVE))
-        if self._concurrency.open >= limit:
-            self._brakes.end_round(RoundEnd.SATURATED, f"{self._concurrency.open} streams were open")
+        if self._sender.open >= round(max(MAX_OPEN_FACTOR * most, most + MIN_OPEN_ABOVE)):
+            self._brakes.end_round(RoundEnd.SATURATED, f"{self._sender.open} streams were open")
 
     def _brake_on_saturation(self, one: Round) -> None:
-        """Note that the endpoint does not keep up, where concurrency and TTFT both rose over the steady part.
+        """Note that the endpoint does not keep up with an open loop.
 
         Called when its streams have ended, or have had their time: of those that came last, the longest waits are known
-        last. Of requests that got no token, those count that still wait, not those that failed or ended empty.
+        last.
         """
-        start, end = one.steady_from, one.steady_until
-        if start is None or end is None or one.rate is None or len(self._areas) != PARTS + 1:
-            return
-        concurrency = [self._mean_concurrency(third, third + 1) for third in range(PARTS)]
-        waits = [
-            FirstTokenWait(request.due, (request.first_token or inf) - request.due)
-            for request in one.requests
-            if request.is_steady and (request.first_token is not None or request.ended is None)
-        ]
-        if is_over_saturated(waits, concurrency, start, end):
+        if one.rate is not None and is_over_saturated(one):
             self._brakes.end_round(RoundEnd.SATURATED, "concurrency and TTFT kept rising")
 
 

@@ -7,10 +7,16 @@ ends: the figures then depend on how long it was measured, and a higher level wo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from math import inf
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Final
 
+import numpy as np
 from scipy.stats import mannwhitneyu
+
+from otel_itl.tools.sweep.concurrency import mean_open
+from otel_itl.tools.sweep.records import Round
 
 PARTS: Final = 3
 MIN_PER_THIRD: Final = 5
@@ -27,33 +33,26 @@ MAX_P: Final = 0.01
 """Largest p-value of a Mann-Whitney U test of the waits of the last third against those of the first."""
 
 
-class FirstTokenWait(NamedTuple):
-    """How long a request waited for its first token, in seconds; infinite: it got none."""
+def is_over_saturated(one: Round) -> bool:
+    """Return whether concurrency and TTFT both kept rising over the steady part of a round, which has ended.
 
-    due: float
-    """When the request was due, in seconds on the clock of the event loop."""
-    seconds: float
-
-
-def is_over_saturated(waits: Sequence[FirstTokenWait], concurrency: Sequence[float], start: float, end: float) -> bool:
-    """Return whether concurrency and TTFT both kept rising over a steady part.
-
-    Args:
-        waits: waits of the requests that were due in the steady part.
-        concurrency: streams open at a time, on average, in the three thirds of the steady part.
-        start: when the steady part began.
-        end: when the steady part ended.
+    Of requests that got no token, those count that still wait, not those that failed or ended empty.
     """
-    thirds: list[list[float]] = [[] for _ in range(PARTS)]
-    for wait in waits:
-        thirds[min(max(int(PARTS * (wait.due - start) / (end - start)), 0), PARTS - 1)].append(wait.seconds)
-    if min(map(len, thirds)) < MIN_PER_THIRD:
+    if one.steady_from is None or one.steady_until is None:
         return False
-    if not _rises([median(third) for third in thirds], MIN_WAIT_GROWTH):
+    edges = np.linspace(one.steady_from, one.steady_until, PARTS + 1)
+    waits: list[list[float]] = [[] for _ in range(PARTS)]
+    for request in one.requests:
+        if request.is_steady and (request.first_token is not None or request.ended is None):
+            wait = inf if request.first_token is None else request.first_token - request.due
+            waits[int(np.searchsorted(edges[1:-1], request.due, "right"))].append(wait)
+    if min(map(len, waits)) < MIN_PER_THIRD:
         return False
-    if not _rises(concurrency, MIN_CONCURRENCY_GROWTH):
+    if not _rises([median(third) for third in waits], MIN_WAIT_GROWTH):
         return False
-    return float(mannwhitneyu(thirds[-1], thirds[0], alternative="greater").pvalue) < MAX_P
+    if not _rises([mean_open(one.spans, start, end) for start, end in pairwise(edges)], MIN_CONCURRENCY_GROWTH):
+        return False
+    return float(mannwhitneyu(waits[-1], waits[0], alternative="greater").pvalue) < MAX_P
 
 
 def _rises(values: Sequence[float], growth: float) -> bool:

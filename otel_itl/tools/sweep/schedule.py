@@ -25,17 +25,12 @@ class Schedule:
         for number in range(1, rounds):
             self._left.extend((level, number) for level in random.sample(list(levels), len(levels)))
         self.planned = len(self._left)
-        self.over = 0
         self.skipped: str | None = None
         """Why levels are no longer tried, in one clause; None: all are."""
 
     def take(self) -> tuple[float, int] | None:
         """Return the next level and the number of its repeat; None: there is none left."""
         return self._left.popleft() if self._left else None
-
-    def finish(self) -> None:
-        """Count a round as over."""
-        self.over += 1
 
     def exclude(self, level: float, end: RoundEnd, reason: str) -> None:
         """Try no higher level than one at which a round ended before its time; nor that one, if its requests failed.

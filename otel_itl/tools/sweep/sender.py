@@ -10,7 +10,6 @@ from typing import Final
 from otel_itl.tools.sweep.brakes import Brakes
 from otel_itl.tools.sweep.budget import Budget, Reservation
 from otel_itl.tools.sweep.clients import Client
-from otel_itl.tools.sweep.concurrency import Concurrency
 from otel_itl.tools.sweep.failures import WITHOUT_TOKEN, Failure, describe_failure
 from otel_itl.tools.sweep.measurement import current_request, read_usage, wait_for_span
 from otel_itl.tools.sweep.prompts import Prompt, Prompts
@@ -39,7 +38,8 @@ class RequestSender:
         self._numbers = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._next: Prompt | None = None
-        self.concurrency = Concurrency()
+        self.open = 0
+        """Streams that are open now."""
         self.errors = 0
 
     def prepare(self) -> Prompt:
@@ -124,7 +124,7 @@ class RequestSender:
             return
         current_request.set(request)
         request.sent = self._loop.time()
-        self.concurrency.change(+1, request.sent)
+        self.open += 1
         try:
             await self._ask(request, prompt)
             request.ended = self._loop.time()
@@ -142,7 +142,7 @@ class RequestSender:
             if request.first_token is None:
                 self._note_failure(request, WITHOUT_TOKEN)
         finally:
-            self.concurrency.change(-1, self._loop.time())
+            self.open -= 1
 
     def _note_token(self, request: DueRequest) -> None:
         request.first_token = self._loop.time()

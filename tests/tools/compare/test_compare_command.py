@@ -288,6 +288,6 @@ def test_without_numpy_the_extra_is_named() -> None:
 
 def test_a_series_has_a_row_for_each_run_in_order_of_time(session_file: Write, tmp_path: Path) -> None:
     files = [session_file(name, gap) for name, gap in (("a", 20), ("bb", 20), ("ccc", 40))]
-    series = make_series(read_runs(files[::-1], SkippedInput(), None), tmp_path / "runs.csv")
-    lines = series.table.splitlines()
+    table, _ = make_series(read_runs(files[::-1], SkippedInput(), None), tmp_path / "runs.csv")
+    lines = table.splitlines()
     assert [line.split(",")[1].rsplit("/", 1)[-1] for line in lines] == ["run", "a", "bb", "ccc"]

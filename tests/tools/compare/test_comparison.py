@@ -16,7 +16,7 @@ from otel_itl.tools.compare.quantities import QUANTITIES
 from otel_itl.tools.compare.render.words import headline
 from otel_itl.tools.compare.resampling import Interval
 from otel_itl.tools.compare.rows import COMPARED
-from otel_itl.tools.compare.verdicts import Answer, adjust_p_values, explain_unknown
+from otel_itl.tools.compare.verdicts import Answer, adjust_p_values, answer
 
 Sides = Callable[..., Any]
 QUIET: dict[str, Any] = {"between_sessions": 0.02, "between_requests": 0.02, "between_gaps": 0.1, "sessions": 24}
@@ -62,7 +62,7 @@ def test_a_spread_beyond_the_margin_is_not_enough_data(sides: Sides) -> None:
     ],
 )
 def test_the_reason_is_that_of_the_interval_beside_it(low: float, high: float, why: str) -> None:
-    assert explain_unknown(Interval(low=low, high=high, standard_error=0.01), 0.05) == why
+    assert answer(Interval(low=low, high=high, standard_error=0.01), 1.0, 0.05) == (Answer.NOT_ENOUGH_DATA, why)
 
 
 def test_what_would_be_enough_is_enough(sides: Sides) -> None:
@@ -189,7 +189,7 @@ def test_a_figure_says_what_it_may_be_more_by(sides: Sides) -> None:
     a, b = sides(1.0, **QUIET)
     bound(b, 1, 1.1)
     row = row_of(compare(a, b, resamples=99), "tpot")
-    assert (row.a.above, row.b.above) == (None, pytest.approx((row.b.value or 0) / 10))
+    assert (row.a.highest, row.b.highest) == (None, pytest.approx(1.1 * (row.b.value or 0)))
 
 
 def test_a_side_that_is_faster_unless_its_gaps_were_longer_is_not_known(sides: Sides) -> None:
@@ -231,7 +231,7 @@ def test_more_data_are_needed_first_where_they_would_decide_as_measured(sides: S
 def test_the_sentence_is_what_most_rows_say(sides: Sides) -> None:
     assert headline(compare(*sides(1.0, **QUIET), margin=0.15), COMPARED) == (
         "B is not slower, as far as the data show: of 5 rows 4 are the same, 1 has not enough data. "
-        "TTFT p50 of model 0: the interval crosses the margin; about 72 sessions a side would be enough."
+        "TTFT p50 of model 0: the interval crosses the margin; about 73 sessions a side would be enough."
     )
 
 

@@ -20,8 +20,11 @@ def effect_of(values: Floats) -> Effect:
     return lambda a, b: np.log(level.of(b)) - np.log(level.of(a))
 
 
-def design(is_b: np.ndarray = IS_B, strata: object = None, pairs: np.ndarray | None = None) -> Design:
-    return Design(is_b, np.zeros(len(is_b), dtype=np.intp) if strata is None else np.asarray(strata), pairs)
+PAIRS = [0, 1, 2, 3, 0, 1, 2, 3]
+
+
+def design(is_b: np.ndarray = IS_B, strata: object = None, *, is_paired: bool = False) -> Design:
+    return Design(is_b, np.zeros(len(is_b), dtype=np.intp) if strata is None else np.asarray(strata), is_paired)
 
 
 def exact_p(labels: list[np.ndarray]) -> float:
@@ -53,14 +56,8 @@ def test_labels_are_exchanged_within_their_stratum_only() -> None:
 
 
 def test_pairs_are_exchanged_within_each_pair() -> None:
-    pairs = np.array([[0, 4], [1, 5], [2, 6], [3, 7]])
-    flips = []
-    for chosen in itertools.product([False, True], repeat=4):
-        labels = IS_B.copy()
-        for (a, b), is_flipped in zip(pairs, chosen, strict=True):
-            labels[[a, b]] ^= is_flipped
-        flips.append(labels)
-    found = permutation_p(effect_of(VALUES), design(pairs=pairs), 20_000, np.random.default_rng(1))
+    flips = [IS_B ^ np.tile(chosen, 2) for chosen in itertools.product([False, True], repeat=4)]
+    found = permutation_p(effect_of(VALUES), design(strata=PAIRS, is_paired=True), 20_000, np.random.default_rng(1))
     assert found == pytest.approx(exact_p(flips), abs=0.01)
 
 
@@ -89,8 +86,7 @@ def test_few_clusters_make_an_interval_wider_than_its_percentiles() -> None:
 
 def test_a_pair_of_the_same_script_is_drawn_as_one() -> None:
     values = np.array([1.0, 10.0, 100.0, 1_000.0, 2.0, 20.0, 200.0, 2_000.0])
-    pairs = np.array([[0, 4], [1, 5], [2, 6], [3, 7]])
-    found = bootstrap_interval(effect_of(values), design(pairs=pairs), 999, np.random.default_rng(1))
+    found = bootstrap_interval(effect_of(values), design(strata=PAIRS, is_paired=True), 999, np.random.default_rng(1))
     assert found is not None
     assert (round(np.exp(found.low), 6), round(np.exp(found.high), 6)) == (2.0, 2.0)
 

@@ -28,7 +28,7 @@ def make_finding(
     driver: Driver, effect: Effect, target: Target = Target.ITL, share: float = 0.1, **more: Any
 ) -> Finding:
     """A finding of one model."""
-    made = {"model": MODEL, "adjusted_p": 0.001, "typical": 0.021, "curve": CURVE, **more}
+    made = {"model": MODEL, "p": 0.001, "typical": 0.021, "curve": CURVE, **more}
     return Finding(driver=driver, effect=effect, target=target, share_of_variance=share, **made)
 
 

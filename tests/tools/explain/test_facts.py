@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from otel_itl.core import conventions as names
-from otel_itl.tools.explain.changes import find_changes
+from otel_itl.tools.explain.candidates import find_changes
 from otel_itl.tools.explain.facts import Facts, lay_out
 from otel_itl.tools.explain.findings import Change, Driver
 from otel_itl.tools.explain.observations import Observation, Observations, observe_streams

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import islice, pairwise
 from random import Random
 from statistics import mean, pstdev
@@ -10,7 +11,7 @@ import pytest
 
 from otel_itl.tools.sweep.arrivals import iterate_constant, iterate_poisson, iterate_recorded
 from otel_itl.tools.sweep.brakes import RoundEnd
-from otel_itl.tools.sweep.concurrency import Concurrency
+from otel_itl.tools.sweep.concurrency import clip_spans, mean_open, most_open
 from otel_itl.tools.sweep.schedule import Schedule
 
 # --- Moments ---------------------------------------------------------------------------------------------------------
@@ -84,20 +85,15 @@ def test_the_end_of_the_highest_level_skips_nothing() -> None:
 # --- Concurrency -----------------------------------------------------------------------------------------------------
 
 
-def test_the_area_between_two_moments_gives_the_mean_concurrency() -> None:
-    concurrency = Concurrency()
-    concurrency.change(+1, 10.0)
-    before = concurrency.area(11.0)
-    concurrency.change(+1, 12.0)
-    concurrency.change(-1, 14.0)
+def test_streams_count_for_as_long_as_they_are_open_between_two_moments() -> None:
     # From 11 to 15: one stream for 4 s, another for 2 s.
-    assert (concurrency.area(15.0) - before) / 4 == 1.5
+    assert mean_open([(10.0, math.inf), (12.0, 14.0)], 11.0, 15.0) == 1.5
 
 
-def test_the_most_streams_at_a_time_are_those_since_it_was_forgotten() -> None:
-    concurrency = Concurrency()
-    for by, now in ((1, 0.0), (1, 1.0), (1, 2.0), (-1, 3.0), (-1, 4.0)):
-        concurrency.change(by, now)
-    concurrency.forget_most()
-    concurrency.change(+1, 5.0)
-    assert concurrency.most == 2
+def test_the_most_streams_are_those_at_one_moment() -> None:
+    # The third begins as the second ends.
+    assert most_open([(0, 10), (2, 6), (6, 9), (7, 8)]) == 3
+
+
+def test_between_two_moments_the_streams_count_that_are_open_then() -> None:
+    assert clip_spans([(0.0, 3.0), (1.0, 5.0), (6.0, math.inf)], 4.0, 7.0) == [(4.0, 5.0), (6.0, 7.0)]

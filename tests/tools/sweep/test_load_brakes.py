@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.sweep.brakes import DEFAULT_PAUSE, INTERRUPTED_DRAIN, Brakes, RoundEnd
 from otel_itl.tools.sweep.budget import Budget
-from otel_itl.tools.sweep.plan import SweepLimits
+from otel_itl.tools.sweep.failures import read_retry_after
+from otel_itl.tools.sweep.plan import SweepPlan
 from otel_itl.tools.sweep.prices import Price, parse_prices
 from otel_itl.tools.sweep.prompts import Prompt, make_filler
-from otel_itl.tools.sweep.retry_after import read_retry_after
 
 NOON = 784_111_777.0
 """Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110."""
@@ -21,6 +22,10 @@ NOON = 784_111_777.0
 
 def prompt(max_tokens: int = 10, text: str = "x" * 40) -> Prompt:
     return Prompt([{"role": "user", "content": text}], max_tokens)
+
+
+def budget_of(**limits: Any) -> Budget:
+    return Budget(SweepPlan(peak=1, prompts=lambda _: prompt(), **limits))
 
 
 # --- Retry-After -----------------------------------------------------------------------------------------------------
@@ -47,7 +52,7 @@ def test_retry_after_is_read_as_seconds_or_as_a_date(headers: Mapping[str, str],
 
 
 def brakes_at(now: list[float]) -> Brakes:
-    return Brakes(lambda: now[0], max_retry_after=120.0)
+    return Brakes(lambda: now[0])
 
 
 def test_after_a_429_nothing_is_sent_until_the_time_is_over_also_in_the_next_round() -> None:
@@ -100,7 +105,7 @@ def test_the_second_interrupt_leaves_open_streams_no_time() -> None:
 
 
 def test_requests_under_way_count_with_all_that_they_may_consume() -> None:
-    budget = Budget(SweepLimits(max_tokens=300))
+    budget = budget_of(max_tokens=300)
     size = prompt().size
     reserved = budget.reserve(prompt())
     assert reserved is not None
@@ -115,12 +120,12 @@ def test_requests_under_way_count_with_all_that_they_may_consume() -> None:
 
 def test_a_prompt_of_a_known_length_reserves_little_more_than_that() -> None:
     words = make_filler([(256, 64)])(0)
-    reserved = Budget(SweepLimits()).estimate(words)
+    reserved = budget_of().estimate(words)
     assert (reserved.input_tokens, reserved.output_tokens) == (256 * 3 // 2 + 32, 64)
 
 
 def test_a_limit_that_open_requests_do_not_give_back_is_final() -> None:
-    budget = Budget(SweepLimits(max_requests=1))
+    budget = budget_of(max_requests=1)
     budget.reserve(prompt())
     assert (budget.reserve(prompt()), budget.exhausted, budget.is_waiting) == (
         None,
@@ -130,7 +135,7 @@ def test_a_limit_that_open_requests_do_not_give_back_is_final() -> None:
 
 
 def test_a_request_that_has_ended_counts_with_what_it_has_consumed() -> None:
-    budget = Budget(SweepLimits(max_tokens=300))
+    budget = budget_of(max_tokens=300)
     for _ in range(4):  # each reserves more than a third of the limit, and uses 15
         reserved = budget.reserve(prompt())
         assert reserved is not None
@@ -139,7 +144,7 @@ def test_a_request_that_has_ended_counts_with_what_it_has_consumed() -> None:
 
 
 def test_a_request_without_token_counts_counts_in_full() -> None:
-    budget = Budget(SweepLimits())
+    budget = budget_of()
     reserved = budget.reserve(prompt())
     assert reserved is not None
     budget.settle(reserved, None, None)
@@ -147,7 +152,7 @@ def test_a_request_without_token_counts_counts_in_full() -> None:
 
 
 def test_the_size_of_a_prompt_is_estimated_from_the_densest_so_far() -> None:
-    budget = Budget(SweepLimits())
+    budget = budget_of()
     for _ in range(5):
         reserved = budget.reserve(prompt())
         assert reserved is not None
@@ -158,7 +163,7 @@ def test_the_size_of_a_prompt_is_estimated_from_the_densest_so_far() -> None:
 
 
 def test_a_cost_counts_input_and_output_by_their_prices() -> None:
-    budget = Budget(SweepLimits(max_cost=1.0), Price(3.0, 15.0))
+    budget = budget_of(max_cost=1.0, price=Price(3.0, 15.0))
     reserved = budget.reserve(prompt())
     assert reserved is not None
     budget.settle(reserved, 100_000, 40_000)
@@ -170,7 +175,7 @@ def test_a_cost_counts_input_and_output_by_their_prices() -> None:
 
 
 def test_every_answer_that_a_prompt_asks_for_is_reserved() -> None:
-    reserved = Budget(SweepLimits()).reserve(Prompt([{"role": "user", "content": "x"}], 10, {"n": 3}))
+    reserved = budget_of().reserve(Prompt([{"role": "user", "content": "x"}], 10, {"n": 3}))
     assert reserved is not None
     assert reserved.output_tokens == 30
 

@@ -19,19 +19,18 @@ from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.compare.sides import read_by_attribute
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import read_streams
-from otel_itl.tools.sweep import brakes, judging
+from otel_itl.tools.sweep import brakes, judging, rounds
 from otel_itl.tools.sweep.driver import run_sweep
 from otel_itl.tools.sweep.endpoint import Endpoint
-from otel_itl.tools.sweep.gate import exit_code
+from otel_itl.tools.sweep.judging import describe_driver_limit
 from otel_itl.tools.sweep.knee import analyze
-from otel_itl.tools.sweep.plan import SweepLimits, SweepPlan
-from otel_itl.tools.sweep.prices import parse_prices
+from otel_itl.tools.sweep.plan import SweepPlan
+from otel_itl.tools.sweep.prices import Price
 from otel_itl.tools.sweep.progress import Phase, Progress
 from otel_itl.tools.sweep.prompts import load_prompts, make_filler
 from otel_itl.tools.sweep.records import DueRequest, Sweep
 from otel_itl.tools.sweep.render.words import headline
 from otel_itl.tools.sweep.results import Standing
-from otel_itl.tools.sweep.self_check import describe_driver_limit
 from otel_itl.tools.sweep.traffic import read_traffic
 
 pytest.importorskip("openai")
@@ -76,7 +75,7 @@ def drive(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> Callable[.
         server.always(script)
         server.play(*queued)
         url = server.openai_url if sdk == "openai" else server.anthropic_url
-        endpoint = Endpoint(sdk=sdk, model="m", base_url=url, api_key="none")
+        endpoint = Endpoint(sdk=sdk, model="m", base_url=url)
         return asyncio.run(run_sweep(SweepPlan(**{**PLAN, **options}), endpoint, on_progress))
 
     return driven
@@ -146,7 +145,7 @@ def test_the_streams_are_in_a_file_that_can_be_compared_by_level(drive: Callable
     counted = [sum(one.measured is not None for one in steady(sweep) if one.level == level) for level in (1, 2)]
     assert [len(side.requests) for side in sides] == counted
     traffic = read_traffic([output], SkippedInput())
-    assert (traffic.requests, set(traffic.lengths)) == (len(stored), {(10, 3)})
+    assert (len(traffic.inter_arrivals) + 1, set(traffic.lengths)) == (len(stored), {(10, 3)})
 
 
 def test_a_stream_that_does_not_end_in_time_is_cut_off(drive: Callable[..., Sweep]) -> None:
@@ -201,14 +200,14 @@ def test_a_redirect_is_not_followed(drive: Callable[..., Sweep], server: Scripte
 def test_an_endpoint_that_dies_in_a_round_is_failing_at_its_level(drive: Callable[..., Sweep]) -> None:
     sweep = drive(Script((faults.close(),)), *[QUICK] * 8, steady_seconds=1.0)
     result = analyze(sweep)
-    assert (result.knee, result.judged[0].standing, exit_code(result)) == (None, Standing.FAILING, 1)
+    assert (result.knee, result.judged[0].standing, result.exit_code) == (None, Standing.FAILING, 1)
     assert not any(one.is_held_up for one in sweep.requests if one.error is not None)
 
 
 def test_an_endpoint_that_fails_in_the_warm_up_does_not_hold(drive: Callable[..., Sweep]) -> None:
     sweep = drive(faults.status(500), warmup_seconds=3.0)
     result = analyze(sweep)
-    assert (result.judged, exit_code(result)) == ([], 1)
+    assert (result.judged, result.exit_code) == ([], 1)
     assert "it ended in its warm-up: 100% of the requests failed (500 InternalServerError: " in headline(result)
 
 
@@ -218,7 +217,7 @@ def test_a_failed_request_is_not_sent_again(drive: Callable[..., Sweep], server:
 
 
 def test_no_more_requests_are_sent_than_allowed(drive: Callable[..., Sweep], server: ScriptedServer) -> None:
-    sweep = drive(limits=SweepLimits(max_requests=4), steady_seconds=1.0)
+    sweep = drive(max_requests=4, steady_seconds=1.0)
     assert (len(server.exchanges), sweep.stop_reason) == (4, "--max-requests 4 was reached")
     assert sweep.rounds[0].void_reason == "it was cut short: --max-requests 4 was reached"
 
@@ -228,8 +227,8 @@ def test_tokens_and_cost_stay_below_their_limits_with_streams_under_way(drive: C
     slow = chat.reply(3, first=0.3)
     sweep = drive(
         slow,
-        limits=SweepLimits(max_cost=0.006),
-        prices=parse_prices("in=5,out=20"),
+        max_cost=0.006,
+        price=Price(5.0, 20.0),
         steady_seconds=5.0,
     )
     assert (sweep.stop_reason or "").startswith("--max-cost 0.006 would be exceeded by a further request (0.00")
@@ -245,8 +244,12 @@ def test_no_level_above_one_whose_queue_grows_is_tried(drive: Callable[..., Swee
     assert sweep.stop_reason.endswith("at 1 times the peak: higher levels were not tried")
 
 
-def test_more_open_streams_than_allowed_end_the_round(drive: Callable[..., Sweep]) -> None:
-    sweep = drive(chat.reply(2, first=0.6), levels=(1, 2), limits=SweepLimits(max_open_streams=6))
+def test_more_open_streams_than_allowed_end_the_round(
+    drive: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounds, "MAX_OPEN_FACTOR", 1)
+    monkeypatch.setattr(rounds, "MIN_OPEN_ABOVE", 2)
+    sweep = drive(chat.reply(2, first=0.6), levels=(1, 2))
     assert sweep.stop_reason == "6 streams were open at 1 times the peak: higher levels were not tried"
 
 
@@ -320,7 +323,7 @@ def test_ctrl_c_ends_the_measurement_of_a_request(
 
 
 def test_an_endpoint_that_dies_is_described_by_its_failures(drive: Callable[..., Sweep]) -> None:
-    sweep = drive(Script((faults.close(),)), limits=SweepLimits(max_error_share=1.0))
+    sweep = drive(Script((faults.close(),)), max_error_share=1.0)
     result = analyze(sweep)
     sentence = headline(result)
     assert re.fullmatch(
@@ -328,7 +331,7 @@ def test_an_endpoint_that_dies_is_described_by_its_failures(drive: Callable[...,
         r"middle of the answer\)\.",
         sentence,
     )
-    assert (result.judged[0].standing, exit_code(result)) == (Standing.FAILING, 1)
+    assert (result.judged[0].standing, result.exit_code) == (Standing.FAILING, 1)
 
 
 def test_a_429_at_once_counts_the_requests_that_were_sent(drive: Callable[..., Sweep], server: ScriptedServer) -> None:

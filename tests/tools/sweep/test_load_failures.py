@@ -33,7 +33,7 @@ def fail(answer: bytes | None) -> Failure:
         if answer is None:
             server.close()
             await server.wait_closed()
-        client = Client(Endpoint(sdk="openai", model="m", base_url=f"http://127.0.0.1:{port}/v1", timeout=5.0))
+        client = Client(Endpoint(sdk="openai", model="m", base_url=f"http://127.0.0.1:{port}/v1"))
         try:
             await client.ask(Prompt([{"role": "user", "content": "x"}], 5), lambda: None)
         except Exception as error:

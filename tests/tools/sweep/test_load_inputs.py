@@ -11,7 +11,7 @@ from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.sweep.endpoint import Endpoint
 from otel_itl.tools.sweep.prompts import Prompt, load_prompts, make_filler, read_prompts
-from otel_itl.tools.sweep.traffic import RecordedRequest, find_peak, read_traffic
+from otel_itl.tools.sweep.traffic import read_traffic
 
 FILLER = make_filler([(100, 20)])
 
@@ -27,13 +27,9 @@ FILLER = make_filler([(100, 20)])
         ("http://model.localhost/v1", True),
         ("http://localhost.example.com/v1", False),
         ("https://10.0.0.1/v1", False),
-        (None, False),
     ],
 )
-def test_only_this_machine_is_loopback(
-    base_url: str | None, is_loopback: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+def test_only_this_machine_is_loopback(base_url: str, is_loopback: bool) -> None:
     assert Endpoint(sdk="openai", model="m", base_url=base_url).is_loopback is is_loopback
 
 
@@ -43,9 +39,8 @@ def test_a_base_url_without_host_is_refused() -> None:
 
 
 def test_no_secret_is_shown() -> None:
-    endpoint = Endpoint(sdk="openai", model="m", base_url="https://u:secret@h.example/v1?k=secret", api_key="secret")
+    endpoint = Endpoint(sdk="openai", model="m", base_url="https://u:secret@h.example/v1?k=secret")
     assert endpoint.address == "https://h.example/v1"
-    assert "api_key" not in repr(endpoint)
 
 
 def test_a_remote_endpoint_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,13 +110,8 @@ def test_a_function_that_fails_is_named() -> None:
 # --- Recorded traffic ------------------------------------------------------------------------------------------------
 
 
-def test_the_peak_is_the_most_requests_at_a_time() -> None:
-    times = [(0, 10), (2, 6), (6, 9), (7, 8)]  # the third begins as the second ends
-    assert find_peak([RecordedRequest(start, end, 0, 0) for start, end in times]) == 3
-
-
 def test_a_file_without_requests_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "empty.jsonl"
     file.write_text(json.dumps({"resourceSpans": []}) + "\n")
-    with pytest.raises(CommandError, match=f"^no request of model 'm' is recorded in {file}.$"):
-        read_traffic([str(file)], SkippedInput(), model="m")
+    with pytest.raises(CommandError, match=f"^no request is recorded in {file}.$"):
+        read_traffic([str(file)], SkippedInput())

@@ -8,7 +8,6 @@ import pytest
 
 from otel_itl.core.slo import SLO
 from otel_itl.tools.sweep.bottleneck import Bottleneck, find_bottleneck
-from otel_itl.tools.sweep.gate import exit_code
 from otel_itl.tools.sweep.knee import SweepResult, analyze
 from otel_itl.tools.sweep.results import Standing
 from tests.tools.sweep.sweeps import LEVELS, PEAK, Law, simulate
@@ -58,7 +57,7 @@ def test_one_noisy_level_does_not_decide(level: float) -> None:
 def test_a_level_whose_interval_contains_the_objective_is_not_known() -> None:
     objective = SLO(itl=0.0362)  # about the p99 of the gaps
     result = analyzed(objective=objective, levels=(1.0,), seconds=8.0)
-    assert (result.judged[0].standing, result.judged[0].missed, exit_code(result)) == (
+    assert (result.judged[0].standing, result.judged[0].missed, result.exit_code) == (
         Standing.UNCERTAIN,
         "itl_p99",
         3,
@@ -119,7 +118,7 @@ def test_many_requests_that_were_held_up_here_are_a_wait_here() -> None:
     ids=["holds", "beyond", "no objective", "beyond at 2x", "beyond at 0.5x", "holds at 2x", "holds at 0.5x", "void"],
 )
 def test_the_exit_code_is_that_of_the_expected_peak(given: dict[str, Any], expected: int) -> None:
-    assert exit_code(analyzed(**{"seconds": 4.0, "rounds": 1, **given})) == expected
+    assert analyzed(**{"seconds": 4.0, "rounds": 1, **given}).exit_code == expected
 
 
 def test_the_streams_of_the_knee_are_those_that_were_open() -> None:

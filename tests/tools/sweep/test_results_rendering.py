@@ -16,7 +16,6 @@ from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
 from otel_itl.tools.report.certainty import Cause
 from otel_itl.tools.report.render.terminal import open_terminal
-from otel_itl.tools.sweep.gate import exit_code
 from otel_itl.tools.sweep.knee import SweepResult, analyze
 from otel_itl.tools.sweep.progress import Phase, Progress
 from otel_itl.tools.sweep.render.html import sweep_to_html
@@ -238,14 +237,14 @@ def test_a_level_most_of_whose_requests_failed_does_not_hold(objective: SLO | No
     sweep = sweep_of([one_round(concurrency=0.0)], requests, objective=objective)
     result = analyze(sweep)
     sentence = "All 3 requests failed at 1x the expected peak of 24 (APIConnectionError: connection refused)."
-    assert (headline(result), result.judged[0].standing, exit_code(result)) == (sentence, Standing.FAILING, 1)
+    assert (headline(result), result.judged[0].standing, result.exit_code) == (sentence, Standing.FAILING, 1)
     assert "1x: failed: 3 APIConnectionError: connection refused." in describe_notes(result)
 
 
 def test_failures_of_the_warm_up_that_end_a_round_are_the_answer() -> None:
     sweep = sweep_of([one_round(is_failing=True)], [due_request(1.0, of=measured())])
     result = analyze(sweep)
-    assert (headline(result), exit_code(result)) == ("Too many requests failed at 1x the expected peak of 24.", 1)
+    assert (headline(result), result.exit_code) == ("Too many requests failed at 1x the expected peak of 24.", 1)
 
 
 def test_the_lowest_level_adds_no_load() -> None:

@@ -228,7 +228,7 @@ def test_the_question_about_one_round_of_one_stream_is_in_the_singular() -> None
 def test_the_question_counts_tokens_as_the_brake_does() -> None:
     given = parse_arguments(["sweep", *ELSEWHERE, "--peak", "4", "--max-requests", "10"])
     plan = make_plan(given, make_endpoint(given))
-    reserved = Budget(plan.limits).reserve(plan.prompts(0))
+    reserved = Budget(plan).reserve(plan.prompts(0))
     assert reserved is not None
     tokens = 10 * (reserved.input_tokens + reserved.output_tokens)
     assert f"  about {tokens:,} tokens at most" in demand("--max-requests", "10")

@@ -8,6 +8,7 @@ from typing import Any
 
 from otel_itl.tools.compare.comparison import Comparison, Figure, Reading, Row
 from otel_itl.tools.compare.requests import FIGURES, Side
+from otel_itl.tools.compare.verdicts import Estimate
 
 SCHEMA = "otel-itl.compare.v1"
 
@@ -47,36 +48,34 @@ def _side(side: Side) -> dict[str, Any]:
 
 def _row(row: Row) -> dict[str, Any]:
     """Return a row in the types of JSON."""
-    measured = row.measured
     return {
         "model": row.model,
         "quantity": row.quantity.key,
         "unit": row.quantity.unit.value,
         "a": _figure(row.a),
         "b": _figure(row.b),
-        "ratio": measured.ratio,
-        "interval": measured.ratio_interval,
-        "p": measured.p,
-        "adjusted_p": measured.adjusted_p,
-        "answer": row.answer.value,
+        **_estimate(row.measured),
+        "p": row.measured.p,
+        "answer": row.answer,
         "why": row.why or None,
-        "enough": measured.enough,
-        "lowest": _estimate(row, Reading.LOWEST),
-        "highest": _estimate(row, Reading.HIGHEST),
+        "enough": row.measured.enough,
+        "lowest": _bound(row, Reading.LOWEST),
+        "highest": _bound(row, Reading.HIGHEST),
     }
 
 
-def _estimate(row: Row, reading: Reading) -> dict[str, Any] | None:
-    """Return a row with one end of what its figures can be, in the types of JSON; None: it changes nothing."""
-    found = row.bounds.get(reading)
-    if found is None:
-        return None
+def _bound(row: Row, reading: Reading) -> dict[str, Any] | None:
+    """Return a row with one end of what its figures can be; None: it changes nothing."""
+    return _estimate(row.bounds[reading]) | {"sides": row.sides} if reading in row.bounds else None
+
+
+def _estimate(found: Estimate) -> dict[str, Any]:
+    """Return what was found by one reading of the figures, in the types of JSON."""
     return {
         "ratio": found.ratio,
         "interval": found.ratio_interval,
         "adjusted_p": found.adjusted_p,
-        "answer": found.answer.value,
-        "sides": row.sides,
+        "answer": found.answer,
     }
 
 

@@ -6,15 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from otel_itl.tools.compare.comparison import Comparison
-from otel_itl.tools.compare.render.words import (
-    HEADINGS,
-    cells_of,
-    describe_errors,
-    describe_missing_models,
-    describe_side,
-    note_of,
-    title_of,
-)
+from otel_itl.tools.compare.render import words
 from otel_itl.tools.report.render.number_format import make_printable
 
 
@@ -27,19 +19,19 @@ def _lines(comparison: Comparison, sentence: str) -> Iterator[str]:
     """Yield the lines of the Markdown."""
     yield f"**{_escape(sentence)}**"
     yield ""
-    for letter, side in (("A", comparison.a), ("B", comparison.b)):
-        yield f"- {letter}: `{make_printable(side.name).replace('`', '')}`, {describe_side(side)}"
-        yield from (f"  - {note}" for note in describe_errors(side))
+    for letter, side in comparison.sides.items():
+        yield f"- {letter}: `{make_printable(side.name).replace('`', '')}`, {words.describe_side(side)}"
+        yield from (f"  - {note}" for note in words.describe_errors(side))
     for model, rows in groupby(comparison.rows, key=lambda row: row.model):
         yield ""
-        yield f"| {_escape(model)} | " + " | ".join(HEADINGS) + " |"
-        yield "|---|" + "--:|" * (len(HEADINGS) - 1) + "---|"
+        yield f"| {_escape(model)} | " + " | ".join(words.HEADINGS) + " |"
+        yield "|---|" + "--:|" * (len(words.HEADINGS) - 1) + "---|"
         for row in rows:
-            *cells, answer = cells_of(row)
-            note = note_of(row, comparison)
+            *cells, answer = words.cells_of(row)
+            note = words.note_of(row, comparison)
             said = f"{answer}: {note}" if note else answer
-            yield f"| {title_of(row.quantity)} | " + " | ".join([*cells, said]) + " |"
-    if missing := describe_missing_models(comparison, _escape):
+            yield f"| {row.quantity.heading} | " + " | ".join([*cells, said]) + " |"
+    if missing := words.describe_missing_models(comparison, _escape):
         yield ""
         yield missing
 

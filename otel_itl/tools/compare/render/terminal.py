@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from itertools import groupby, zip_longest
+from typing import Final
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
 from otel_itl.tools.compare.comparison import Comparison, Figure, Row
-from otel_itl.tools.compare.render.words import (
-    HEADINGS,
-    cells_of,
-    describe_errors,
-    describe_missing_models,
-    describe_side,
-    note_of,
-    title_of,
-)
+from otel_itl.tools.compare.render import words
 from otel_itl.tools.compare.verdicts import Answer
 from otel_itl.tools.report.render.number_format import ABSENT, format_three_digits, make_printable, pluralize
 from otel_itl.tools.report.render.styles import STYLES
 from otel_itl.tools.report.render.tables import INDENT, Column, NamedTable
 from otel_itl.tools.report.render.terminal import Terminal, print_to
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 _STYLES: Final = {
     Answer.SLOWER: "bold red",
@@ -49,11 +38,11 @@ def _parts(comparison: Comparison, sentence: str, terminal: Terminal) -> Iterato
     """Yield the parts of a comparison, with empty lines between them."""
     yield Text(make_printable(sentence), style=STYLES["provider"])
     yield Text()
-    for letter, side in (("A", comparison.a), ("B", comparison.b)):
-        yield Text(f"{letter}  {make_printable(side.name)}: {describe_side(side)}")
-        yield from (Padding(Text(note), (0, 0, 0, 3)) for note in describe_errors(side))
+    for letter, side in comparison.sides.items():
+        yield Text(f"{letter}  {make_printable(side.name)}: {words.describe_side(side)}")
+        yield from (Padding(Text(note), (0, 0, 0, 3)) for note in words.describe_errors(side))
     if comparison.is_paired:
-        yield Text("Both sides have the same sessions or requests: each is compared with itself.")
+        yield Text(words.PAIRED)
     if comparison.rows:
         yield Text()
         yield _answers(comparison, terminal)
@@ -73,7 +62,7 @@ def _parts(comparison: Comparison, sentence: str, terminal: Terminal) -> Iterato
         if len(groups) > _MAX_NOTES:
             more = sum(map(len, groups[_MAX_NOTES:]))
             yield Text(f"  … and in {pluralize(more, 'more row')}: --json has them all.")
-    if not_compared := describe_missing_models(comparison, make_printable):
+    if not_compared := words.describe_missing_models(comparison, make_printable):
         yield Text()
         yield Text(f"{not_compared}.")
 
@@ -81,12 +70,13 @@ def _parts(comparison: Comparison, sentence: str, terminal: Terminal) -> Iterato
 def _note(rows: Sequence[Row], comparison: Comparison) -> str:
     """Return what is missing of rows for the same reason: `12 rows, such as TPOT of openai / m: the interval …`."""
     first = f"{rows[0].quantity.title} of {rows[0].model}"
-    return f"{first if len(rows) == 1 else f'{len(rows):,} rows, such as {first}'}: {note_of(rows[0], comparison)}."
+    which = first if len(rows) == 1 else f"{len(rows):,} rows, such as {first}"
+    return f"{which}: {words.note_of(rows[0], comparison)}."
 
 
 def _answers(comparison: Comparison, terminal: Terminal) -> NamedTable:
     """Return the figures of both sides, the ratios and the answers."""
-    lines = [["", *HEADINGS], *([title_of(row.quantity), *cells_of(row)] for row in comparison.rows)]
+    lines = [["", *words.HEADINGS], *([row.quantity.heading, *words.cells_of(row)] for row in comparison.rows)]
     if _find_width(lines) > terminal.console.width:
         lines = [[cell.replace(" (", "\n(") for cell in line] for line in lines]
     return _table(comparison, lines, terminal, [_STYLES[row.answer] for row in comparison.rows])
@@ -115,24 +105,17 @@ def _table(
     """
     room, (titles, *columns) = terminal.console.width, zip(*lines, strict=True)
     gap = 2 if _find_width(lines) <= room else 1
-    widths = [gap + _longest_line(cells) for cells in columns]
+    described = [Column(heading, gap + _longest_line([heading, *cells])) for heading, *cells in columns]
     if styles:
-        words = " ".join(columns[-1]).split()
-        widths[-1] = max(
-            min(widths[-1], room - INDENT - _longest_line(titles) - sum(widths[:-1])), gap + _longest_line(words)
-        )
-    numbers = len(columns) - bool(styles)
-    described = [Column(heading, width) for heading, width in zip(lines[0][1:], widths, strict=True)]
-    described[numbers:] = [
-        Column(" " * gap + heading, width, kind="fold") for heading, width, *_ in described[numbers:]
-    ]
+        left = room - INDENT - _longest_line(titles) - sum(column.width for column in described[:-1])
+        heading, longest_word = columns[-1][0], _longest_line(" ".join(columns[-1]).split())
+        described[-1] = Column(" " * gap + heading, max(left, gap + longest_word), kind="fold")
     table = NamedTable(titles, terminal, described)
-    for model, of_model in groupby(enumerate(comparison.rows), key=lambda one: one[1].model):
+    for model, of_model in groupby(zip_longest(comparison.rows, lines[1:], styles), key=lambda one: one[0].model):
         table.add_group(model)
-        for number, _ in of_model:
-            title, *cells = lines[number + 1]
-            answers = [Padding(Text(cell, style=styles[number]), (0, 0, 0, gap)) for cell in cells[numbers:]]
-            table.add_row(title, *cells[:numbers], *answers)
+        for _, (title, *cells), style in of_model:
+            last = Padding(Text(cells[-1], style=style), (0, 0, 0, gap)) if styles else cells[-1]
+            table.add_row(title, *cells[:-1], last)
     return table
 
 

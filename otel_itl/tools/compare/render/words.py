@@ -14,10 +14,16 @@ from otel_itl.tools.compare.gate import deciding_rows, required_rows
 from otel_itl.tools.compare.quantities import Quantity, Unit
 from otel_itl.tools.compare.requests import Side
 from otel_itl.tools.compare.verdicts import UNKNOWN, Answer
-from otel_itl.tools.report.certainty import describe_figures, find_remedy, format_milliseconds_with_error
+from otel_itl.tools.report.certainty import (
+    describe_figures,
+    find_remedy,
+    format_milliseconds_with_error,
+    is_error_shown,
+)
 from otel_itl.tools.report.render.number_format import ABSENT, format_three_digits, pluralize
 
 HEADINGS = ("A", "B", "B / A", "95 % interval", "p", "answer")
+PAIRED: Final = "Both sides have the same sessions or requests: each is compared with itself."
 _MACHINE_DECIDES: Final = "The caller's machine decides whether B is slower"
 _SAID_OF_ROWS: Final = {
     Answer.SAME: ("is the same", "are the same"),
@@ -74,8 +80,8 @@ def _describe_unknown(rows: Sequence[Row], comparison: Comparison) -> str:
         amount = _format_clusters(median_high(enough), comparison)
         sentences.append(f"About {amount} a side would be enough for half of these.")
     if deciding:
-        sides = (comparison.a, comparison.b)
-        sentences.append(find_remedy(error.summary() for side in sides for error in side.errors.values()))
+        errors = (error for side in comparison.sides.values() for error in side.errors.values())
+        sentences.append(find_remedy(error.summary() for error in errors))
     return " ".join(sentences)
 
 
@@ -129,12 +135,6 @@ def cells_of(row: Row) -> tuple[str, ...]:
     )
 
 
-def title_of(quantity: Quantity) -> str:
-    """Return the title of a row with its unit."""
-    unit = {Unit.SECONDS: ", ms", Unit.SHARE: ", %", Unit.PER_THOUSAND_TOKENS: ""}[quantity.unit]
-    return quantity.title + unit
-
-
 def note_of(row: Row, comparison: Comparison) -> str:
     """Return why a row is not known, and what would be enough; empty for the other answers."""
     if not row.why or row.measured.enough is None:
@@ -150,7 +150,7 @@ def describe_missing_models(comparison: Comparison, escape: Callable[[str], str]
 
 def _format_clusters(count: int, comparison: Comparison) -> str:
     """Return a number of clusters, rounded up to two digits, by the noun for them."""
-    is_in_session = any(request.is_in_session for side in (comparison.a, comparison.b) for request in side.requests)
+    is_in_session = any(request.is_in_session for side in comparison.sides.values() for request in side.requests)
     unit = 10 ** max(len(str(count)) - 2, 0)
     return f"{-(-count // unit) * unit:,} {'sessions' if is_in_session else 'streams'}"
 
@@ -159,10 +159,11 @@ def format_figure(figure: Figure, quantity: Quantity) -> str:
     """Format the value of a figure in its unit, with what it may be less and more by."""
     if figure.value is None:
         return ABSENT
+    errors = (None if end is None else abs(end - figure.value) for end in (figure.lowest, figure.highest))
     if quantity.unit is Unit.SECONDS:
-        return format_milliseconds_with_error(figure.value, figure.error, figure.above)
+        below, above = (error if error and is_error_shown(error, figure.value) else None for error in errors)
+        return format_milliseconds_with_error(figure.value, below, above)
     scale = 100 if quantity.unit is Unit.SHARE else 1
-    errors = [None if end is None else abs(end - figure.value) for end in (figure.lowest, figure.highest)]
     below, above = (error if error and error > MIN_UNCERTAIN_SHARE * figure.value else None for error in errors)
     return append_error(format_three_digits(figure.value * scale), below, scale, above)
 

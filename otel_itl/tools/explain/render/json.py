@@ -10,15 +10,7 @@ from typing import Any
 from otel_itl.core.moments import format_time
 from otel_itl.core.timeline import SECOND
 from otel_itl.tools.explain.findings import Change, Explanation, Finding, ModelFacts, Switch
-from otel_itl.tools.explain.render.words import (
-    describe_finding,
-    describe_models,
-    describe_origin,
-    describe_silence,
-    describe_switch,
-    describe_undecided,
-    other_switches,
-)
+from otel_itl.tools.explain.render import words
 
 SCHEMA = "otel-itl.explain.v1"
 
@@ -36,7 +28,7 @@ def explanation_to_json(explanation: Explanation, skipped_input: Mapping[str, in
 
 def explanation_to_data(explanation: Explanation) -> dict[str, Any]:
     """Return an explanation in the types of JSON, with stable keys."""
-    others = {id(switch) for switch in other_switches(explanation)}
+    others = {id(switch) for switch in words.other_switches(explanation)}
     return {
         "schema": SCHEMA,
         "streams": explanation.streams,
@@ -47,10 +39,10 @@ def explanation_to_data(explanation: Explanation) -> dict[str, Any]:
         "zone": explanation.zone,
         "first": format_time(explanation.first_unix_ns) if explanation.first_unix_ns else None,
         "last": format_time(explanation.last_unix_ns) if explanation.last_unix_ns else None,
-        "models": [_model(model.facts, explanation) for model in describe_models(explanation)],
+        "models": [_model(model.facts, explanation) for model in words.describe_models(explanation)],
         "findings": [_finding(finding, explanation) for finding in explanation.findings],
         "undecided": [
-            _finding(finding, explanation) | {"sentence": describe_undecided(finding, explanation)}
+            _finding(finding, explanation) | {"sentence": words.describe_undecided(finding, explanation)}
             for finding in explanation.undecided
         ],
         "switches": [_switch(switch, is_sole=id(switch) in others) for switch in explanation.switches],
@@ -59,53 +51,27 @@ def explanation_to_data(explanation: Explanation) -> dict[str, Any]:
 
 def _model(facts: ModelFacts, explanation: Explanation) -> dict[str, Any]:
     """Return what the findings of a model rest on."""
-    return {
-        "model": facts.model,
-        "streams": facts.streams,
-        "sessions": facts.sessions,
-        "days": facts.days,
-        "tested": {target.value: [driver.value for driver in drivers] for target, drivers in facts.tested.items()},
-        "explained": {target.value: share for target, share in facts.explained.items()},
-        "silence": describe_silence(facts, explanation) or None,
-    }
+    return asdict(facts) | {"silence": words.describe_silence(facts, explanation) or None}
 
 
 def _finding(finding: Finding, explanation: Explanation) -> dict[str, Any]:
     """Return a finding with its sentences, its size and its picture."""
-    effect, window = finding.effect, finding.window
-    return {
-        "sentence": describe_finding(finding, explanation),
-        "points_to": finding.origin.value,
-        "points_to_sentence": describe_origin(finding),
-        "model": finding.model,
-        "target": finding.target.value,
-        "driver": finding.driver.value,
-        "share_of_variance": finding.share_of_variance,
-        "p": finding.adjusted_p,
-        "effect": {
-            "estimate": effect.estimate,
-            "interval": [effect.low, effect.high],
-            "unit": effect.unit.value,
-            "per": effect.per,
-        },
-        "typical": finding.typical,
-        "usual_range": None if finding.usual_range is None else list(finding.usual_range),
-        "change_over_range": finding.change_over_range,
-        "window": window
-        and {"weekdays": list(window.weekdays), "first_hour": window.first_hour, "end_hour": window.end_hour},
-        "idle_threshold": finding.idle_threshold,
+    effect = finding.effect._asdict()
+    return asdict(finding) | {
+        "sentence": words.describe_finding(finding, explanation),
+        "points_to": finding.origin,
+        "points_to_sentence": finding.origin.words,
+        "effect": effect | {"interval": [effect.pop("low"), effect.pop("high")]},
         "change": finding.change and _change(finding.change),
-        "own_load": finding.own_load,
-        "curve": [point._asdict() for point in finding.curve],
     }
 
 
 def _switch(switch: Switch, *, is_sole: bool) -> dict[str, Any]:
     """Return a silent change; `sentence` is null where a finding has it."""
     return {
-        "sentence": describe_switch(switch) if is_sole else None,
+        "sentence": words.describe_switch(switch) if is_sole else None,
         "model": switch.model,
-        "driver": switch.driver.value,
+        "driver": switch.driver,
         **_change(switch.change),
         "streams_before": switch.streams_before,
         "streams_after": switch.streams_after,

@@ -7,15 +7,8 @@ from typing import Any, Final
 
 from otel_itl.core.timeline import SECOND
 from otel_itl.tools.explain.findings import CurvePoint, Driver, Explanation, Finding
+from otel_itl.tools.explain.render import words
 from otel_itl.tools.explain.render.amounts import format_moment, format_share_of_variance, format_silence
-from otel_itl.tools.explain.render.words import (
-    DRIVERS,
-    TARGETS,
-    describe_basis,
-    describe_finding,
-    describe_models,
-    describe_origin,
-)
 
 _MICROSECONDS: Final = 1_000_000
 _WHOLE_FROM = 100
@@ -26,7 +19,7 @@ _AXES: Final = {Driver.CALENDAR: "hour of the day", Driver.IDLE: "silence before
 def describe_for_page(explanation: Explanation) -> dict[str, Any]:
     """Return what the page's panel shows: text, and pictures of which the places lie between 0 and 1."""
     return {
-        "basis": describe_basis(explanation),
+        "basis": words.describe_basis(explanation),
         "models": [
             {
                 "model": model.facts.model,
@@ -34,7 +27,7 @@ def describe_for_page(explanation: Explanation) -> dict[str, Any]:
                 "findings": [_finding(finding, explanation) for finding in model.findings],
                 "others": model.others,
             }
-            for model in describe_models(explanation)
+            for model in words.describe_models(explanation)
         ],
     }
 
@@ -43,11 +36,11 @@ def _finding(finding: Finding, explanation: Explanation) -> dict[str, Any]:
     """Return a finding: its sentences, its share, and its picture. Times are microseconds, as all over the page."""
     places = _places(finding)
     return {
-        "sentence": describe_finding(finding, explanation),
-        "origin": describe_origin(finding),
-        "points_to": finding.origin.value,
+        "sentence": words.describe_finding(finding, explanation),
+        "origin": finding.origin.words,
+        "points_to": finding.origin,
         "share": format_share_of_variance(finding.share_of_variance),
-        "target": TARGETS[finding.target],
+        "target": finding.target.words,
         "axis": _axis(finding),
         "line": finding.change is None and finding.idle_threshold is None,
         "points": [
@@ -68,7 +61,7 @@ def _axis(finding: Finding) -> str:
     """Return the title of the horizontal axis."""
     if finding.change is not None and finding.change.unix_ns is not None:
         return "time of the request"
-    return _AXES.get(finding.driver, DRIVERS[finding.driver])
+    return _AXES.get(finding.driver, finding.driver.words)
 
 
 def _places(finding: Finding) -> Sequence[float]:

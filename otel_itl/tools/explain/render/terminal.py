@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from otel_itl.tools.explain.findings import Explanation, Finding
+from otel_itl.tools.explain.render import words
 from otel_itl.tools.explain.render.amounts import DASH, format_share_of_variance
-from otel_itl.tools.explain.render.words import (
-    TARGETS,
-    describe_basis,
-    describe_finding,
-    describe_models,
-    describe_origin,
-)
 from otel_itl.tools.report.render.number_format import make_printable
 from otel_itl.tools.report.render.styles import STYLES
 from otel_itl.tools.report.render.terminal import Terminal, print_to
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 
 def print_explanation(explanation: Explanation, terminal: Terminal) -> None:
@@ -33,13 +23,13 @@ def print_explanation(explanation: Explanation, terminal: Terminal) -> None:
 
 def _parts(explanation: Explanation, terminal: Terminal) -> Iterator[RenderableType]:
     """Yield the parts of an explanation, with empty lines between them."""
-    for model in describe_models(explanation):
+    for model in words.describe_models(explanation):
         yield Text.assemble((make_printable(model.facts.model), STYLES["provider"]), f", {model.note}")
         if model.findings:
             yield _findings(model.findings, explanation, terminal)
         yield from (_text(sentence, terminal) for sentence in model.others)
         yield Text()
-    yield Text(make_printable(describe_basis(explanation)), style=STYLES["head"])
+    yield Text(make_printable(words.describe_basis(explanation)), style=STYLES["head"])
 
 
 def _findings(findings: Sequence[Finding], explanation: Explanation, terminal: Terminal) -> Table:
@@ -49,9 +39,9 @@ def _findings(findings: Sequence[Finding], explanation: Explanation, terminal: T
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for finding in findings:
-        sentences = f"{describe_finding(finding, explanation)} {describe_origin(finding)}"
+        sentences = f"{words.describe_finding(finding, explanation)} {finding.origin.words}"
         share = format_share_of_variance(finding.share_of_variance)
-        table.add_row(f"  {share}", TARGETS[finding.target], _text(sentences, terminal))
+        table.add_row(f"  {share}", finding.target.words, _text(sentences, terminal))
     return table
 
 

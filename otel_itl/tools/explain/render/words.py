@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import Final, NamedTuple
 
@@ -13,7 +13,6 @@ from otel_itl.tools.explain.findings import (
     Explanation,
     Finding,
     ModelFacts,
-    Origin,
     Switch,
     Target,
     Unit,
@@ -29,37 +28,6 @@ from otel_itl.tools.explain.render.amounts import (
 from otel_itl.tools.report.certainty import describe_figures, find_remedy
 from otel_itl.tools.report.render.number_format import pluralize
 
-TARGETS: Final[Mapping[Target, str]] = {Target.ITL: "ITL", Target.TTFT: "TTFT"}
-
-DRIVERS: Final[Mapping[Driver, str]] = {
-    Driver.CALENDAR: "hour and weekday",
-    Driver.OWN_LOAD: "own load",
-    Driver.PROMPT: "prompt tokens",
-    Driver.CACHED_PROMPT: "cached prompt tokens",
-    Driver.POSITION: "position in the answer",
-    Driver.IDLE: "silence before the request",
-    Driver.TOKENS_PER_CHUNK: "tokens per chunk",
-    Driver.SERVER_ADDRESS: "server address",
-    Driver.RESPONSE_MODEL: "response model",
-    Driver.RETRIES: "retries",
-}
-
-ORIGINS: Final[Mapping[Origin, str]] = {
-    Origin.UPSTREAM: "Points upstream.",
-    Origin.OWN_LOAD: "It is your own load.",
-    Origin.REQUEST: "It comes with the request.",
-}
-
-_NOUNS: Final[Mapping[Driver, tuple[str, str]]] = {
-    Driver.OWN_LOAD: ("open stream", "open streams"),
-    Driver.PROMPT: ("prompt token", "prompt tokens"),
-    Driver.CACHED_PROMPT: ("prompt token from the cache", "prompt tokens from the cache"),
-    Driver.POSITION: ("token into the answer", "tokens into the answer"),
-    Driver.TOKENS_PER_CHUNK: ("token per chunk", "tokens per chunk"),
-    Driver.RETRIES: ("retry", "retries"),
-}
-"""One unit of a driver, and several."""
-
 _MINUTE: Final = 60
 _HOUR: Final = 3_600
 
@@ -68,7 +36,8 @@ def describe_finding(finding: Finding, explanation: Explanation) -> str:
     """Return a finding as one sentence: what, by how much, and the 95 % interval in brackets."""
     amount = format_amount(finding.effect)
     if finding.driver is Driver.CALENDAR and finding.window is not None:
-        return f"{format_window(finding.window)} {_slower(finding, amount)} {_same_load(explanation)}."
+        at_load = f"at the same load {_describe_whose(explanation)}"
+        return f"{format_window(finding.window)} {_slower(finding, amount)} {at_load}."
     if finding.driver is Driver.IDLE and finding.idle_threshold is not None:
         return f"After {format_silence(finding.idle_threshold)} of silence {_longer(finding, amount)}."
     if finding.change is not None:
@@ -76,15 +45,10 @@ def describe_finding(finding: Finding, explanation: Explanation) -> str:
     return f"{_each(finding, explanation)} {_costs(finding, amount)}."
 
 
-def describe_origin(finding: Finding) -> str:
-    """Return as a sentence whether a finding points upstream, to one's own load, or to the request."""
-    return ORIGINS[finding.origin]
-
-
 def describe_undecided(finding: Finding, explanation: Explanation) -> str:
     """Return what depends on when chunks came: that the caller's machine decides, and what to do."""
     return (
-        f"The caller's machine decides whether {TARGETS[finding.target]} depends on the {DRIVERS[finding.driver]}: as "
+        f"The caller's machine decides whether {finding.target.words} depends on the {finding.driver.words}: as "
         f"measured it does, and not if all chunks came as early, or all gaps were as long, as they may have. "
         f"{find_remedy(explanation.known.values())}"
     )
@@ -106,8 +70,8 @@ def describe_silence(facts: ModelFacts, explanation: Explanation) -> str:
     silent = [target for target in (Target.TTFT, Target.ITL) if target not in found and facts.tested.get(target)]
     if not silent:
         return ""
-    tested = [DRIVERS[driver] for driver in Driver if any(driver in facts.tested[target] for target in silent)]
-    latencies = " or ".join(TARGETS[target] for target in silent)
+    tested = [driver.words for driver in Driver if any(driver in facts.tested[target] for target in silent)]
+    latencies = " or ".join(target.words for target in silent)
     return (
         f"Nothing that is recorded explains {latencies}, over {pluralize(facts.streams, 'stream')}; "
         f"examined: {', '.join(tested)}."
@@ -140,7 +104,7 @@ def describe_short_input(explanation: Explanation) -> str:
 def _describe_shares(facts: ModelFacts) -> str:
     """Return how much of the variance the findings of a model explain together; empty where there are none."""
     shares = [
-        f"{format_share_of_variance(share)} of the variance of {TARGETS[target]}"
+        f"{format_share_of_variance(share)} of the variance of {target.words}"
         for target in (Target.ITL, Target.TTFT)
         if (share := facts.explained.get(target, 0.0)) > 0
     ]
@@ -199,11 +163,11 @@ def _describe_set_aside(explanation: Explanation) -> str:
     return ", ".join(f"{count:,} {why}" for why, count in sorted(explanation.set_aside.items()))
 
 
-def _same_load(explanation: Explanation) -> str:
-    """Return of which load it is that a window is compared at."""
+def _describe_whose(explanation: Explanation) -> str:
+    """Return whose own load it is: of all processes, as far as they are in the input."""
     if explanation.own_load_is_fleet_wide:
-        return f"at the same load of your own {explanation.instances:,} processes"
-    return "at the same load in this file"
+        return f"of your own {explanation.instances:,} processes"
+    return "in this file"
 
 
 def _slower(finding: Finding, amount: Amount) -> str:
@@ -232,10 +196,9 @@ def _costs(finding: Finding, amount: Amount) -> str:
 def _each(finding: Finding, explanation: Explanation) -> str:
     """Return the unit of a driver that an effect is for, as a subject."""
     per = finding.effect.per or 1
-    one, several, more = *_NOUNS[finding.driver], ""
+    one, several, more = *finding.driver.units, ""
     if finding.driver is Driver.OWN_LOAD:
-        is_fleet = explanation.own_load_is_fleet_wide
-        more = f" of your own {explanation.instances:,} processes" if is_fleet else " in this file"
+        more = f" {_describe_whose(explanation)}"
     elif finding.driver is Driver.PROMPT:
         tested = next((facts.tested for facts in explanation.models if facts.model == finding.model), {})
         more = " outside the cache" if Driver.CACHED_PROMPT in tested.get(finding.target, ()) else ""

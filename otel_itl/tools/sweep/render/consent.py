@@ -12,15 +12,12 @@ from otel_itl.tools.sweep.endpoint import Endpoint
 from otel_itl.tools.sweep.plan import SweepPlan
 from otel_itl.tools.sweep.render.progress import describe_seconds
 from otel_itl.tools.sweep.render.words import describe_streams
-from otel_itl.tools.sweep.rounds import WARM_UP_DURATIONS
 
 _SAMPLE: Final = 10
 """Prompts whose lengths stand for all."""
 _TTFT: Final = 0.5
 _TOKENS_PER_SECOND: Final = 50
 """Of an answer, with `_TTFT` (s) before it: a guess for the question, because a sweep measures it only after a yes."""
-_DRAIN_DURATIONS: Final = 2
-"""Durations of a request for which a round goes on after its steady part."""
 
 
 def describe_demand(plan: SweepPlan, endpoint: Endpoint) -> Iterator[str]:
@@ -30,32 +27,29 @@ def describe_demand(plan: SweepPlan, endpoint: Endpoint) -> Iterator[str]:
         CommandError: a prompt cannot be made.
     """
     yield f"{endpoint.host} is not this machine. It would get, from {endpoint.model},"
-    limits = plan.limits
     input_size, output_size = _tokens_of_a_request(plan)
     yield from _describe_planned(plan, output_size)
-    price = None if plan.prices is None else plan.prices.for_model(endpoint.model)
-    if limits.max_requests is not None:
-        yield f"  at most {pluralize(limits.max_requests, 'request')}"
-        input_tokens, output_tokens = limits.max_requests * input_size, limits.max_requests * output_size
-        if limits.max_tokens is None:
+    if plan.max_requests is not None:
+        yield f"  at most {pluralize(plan.max_requests, 'request')}"
+        input_tokens, output_tokens = plan.max_requests * input_size, plan.max_requests * output_size
+        if plan.max_tokens is None:
             yield f"  about {input_tokens + output_tokens:,} tokens at most"
-        if limits.max_cost is None and price is not None:
-            yield f"  about {price.of(input_tokens, output_tokens):,.2f} by the price table at most"
-    if limits.max_tokens is not None:
-        yield f"  at most {limits.max_tokens:,} tokens"
-    if limits.max_cost is not None:
-        yield f"  at most {limits.max_cost:,.2f} by the price table"
+        if plan.max_cost is None and plan.price is not None:
+            yield f"  about {plan.price.of(input_tokens, output_tokens):,.2f} by the price table at most"
+    if plan.max_tokens is not None:
+        yield f"  at most {plan.max_tokens:,} tokens"
+    if plan.max_cost is not None:
+        yield f"  at most {plan.max_cost:,.2f} by the price table"
 
 
 def _describe_planned(plan: SweepPlan, output_tokens: int) -> Iterator[str]:
     """Yield the rounds, and an estimate of the requests and of the time that they take with the calibration."""
-    duration = plan.request_duration or _TTFT + output_tokens / _TOKENS_PER_SECOND
-    warm_up = WARM_UP_DURATIONS * duration if plan.warmup_seconds is None else plan.warmup_seconds
-    round_seconds = warm_up + plan.steady_seconds + _DRAIN_DURATIONS * duration
+    duration = _TTFT + output_tokens / _TOKENS_PER_SECOND
+    round_seconds = plan.estimate_round(duration)
     callers = plan.callers_at(1.0)
     calibrating = callers + max((REQUESTS_PER_CALLER - 1) * callers, MIN_MEASURED)
     requests = calibrating + plan.rounds * sum(plan.levels) * plan.peak * round_seconds / duration
-    requests = min(requests, plan.limits.max_requests or requests)
+    requests = min(requests, plan.max_requests or requests)
     rounds = len(plan.levels) * plan.rounds
     seconds = calibrating / callers * duration + rounds * round_seconds
     most = describe_streams(max(plan.levels) * plan.peak)
@@ -66,6 +60,6 @@ def _describe_planned(plan: SweepPlan, output_tokens: int) -> Iterator[str]:
 
 def _tokens_of_a_request(plan: SweepPlan) -> tuple[int, int]:
     """Return how many input and output tokens a request has at most, by the first prompts, as the budget counts it."""
-    budget = Budget(plan.limits)
+    budget = Budget(plan)
     estimates = [budget.estimate(plan.prompts(number)) for number in range(_SAMPLE)]
     return max(one.input_tokens for one in estimates), max(one.output_tokens for one in estimates)

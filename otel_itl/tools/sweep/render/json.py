@@ -13,6 +13,11 @@ from otel_itl.tools.sweep.records import Round
 from otel_itl.tools.sweep.results import Figure, LevelResult, Quantity, Standing, quantities_of
 
 SCHEMA = "otel-itl.sweep.v1"
+_OF_LEVEL = (
+    *("level", "standing", "missed", "is_driver_bound", "concurrency", "max_concurrency", "seconds"),
+    *("due", "set_aside", "set_aside_by", "without_token", "error_details"),
+)
+"""Keys of a level that are fields of it."""
 _MISSING = (Standing.BEYOND, Standing.SATURATED)
 
 
@@ -48,22 +53,10 @@ def sweep_to_json(result: SweepResult, sentence: str, code: int) -> str:
 def _level(level: LevelResult, result: SweepResult) -> dict[str, Any]:
     """Return a level in the types of JSON."""
     quantities = quantities_of(result.sweep.objective)
-    return {
-        "level": level.level,
-        "standing": None if level.standing is None else level.standing.value,
-        "missed": level.missed,
-        "wait": find_bottleneck(level, result).value if level.standing in _MISSING else None,
+    return {name: getattr(level, name) for name in _OF_LEVEL} | {
+        "wait": find_bottleneck(level, result) if level.standing in _MISSING else None,
         "void": level.void_reason,
-        "is_driver_bound": level.is_driver_bound,
-        "concurrency": level.concurrency,
-        "max_concurrency": level.max_concurrency,
-        "seconds": level.seconds,
-        "due": level.due,
-        "set_aside": level.set_aside,
-        "set_aside_by": {cause.value: count for cause, count in level.set_aside_by.items()},
-        "without_token": level.without_token,
         "errors": dict(level.errors.most_common()),
-        "error_details": dict(level.error_details),
         "stall_causes": dict(level.stall_causes.most_common()),
         "figures": _figures(level.figures, quantities),
         "unreliable_figures": _figures(level.unreliable_figures, quantities),

@@ -7,11 +7,11 @@ from typing import Final
 
 import plotext
 
+from otel_itl.tools.compare.quantities import Unit
 from otel_itl.tools.report.render.number_format import format_three_digits
-from otel_itl.tools.sweep.knee import SweepResult
-from otel_itl.tools.sweep.render.points import Point, points_of
-from otel_itl.tools.sweep.render.words import format_streams, title_of
-from otel_itl.tools.sweep.results import Quantity, Unit, quantities_of, tail_of
+from otel_itl.tools.sweep.knee import Point, SweepResult
+from otel_itl.tools.sweep.render.words import format_streams
+from otel_itl.tools.sweep.results import Quantity, quantities_of, tail_of
 
 _HEIGHT: Final = 13
 _MIN_WIDTH: Final = 36
@@ -36,7 +36,7 @@ def draw_plots(result: SweepResult, width: int, *, is_ascii: bool) -> str:
     """
     drawn_keys = {f"itl_p{tail_of(result.sweep.objective):g}", "goodput"}
     quantities = [quantity for quantity in quantities_of(result.sweep.objective) if quantity.key in drawn_keys]
-    plots = [(quantity, points) for quantity in quantities if len(points := points_of(quantity, result)) > 1]
+    plots = [(quantity, points) for quantity in quantities if len(points := result.points_of(quantity)) > 1]
     if not plots or width < _MIN_WIDTH:
         return ""
     is_wide = width >= _WIDE
@@ -55,7 +55,7 @@ def _draw(quantity: Quantity, points: Sequence[Point], width: int) -> str:
     figure.clear()
     figure.theme("colorless")
     figure.plot_size(width, _HEIGHT)
-    figure.title(f"{title_of(quantity)} over streams" + ("" if limit is None else f" (line: {limit:g})"))
+    figure.title(f"{quantity.heading} over streams" + ("" if limit is None else f" (line: {limit:g})"))
     if limit is not None:
         figure.line(limit)
     streams, values = [point.streams for point in points], [scale * point.value for point in points]

@@ -13,14 +13,6 @@ from otel_itl.tools.report.render.terminal import open_terminal
 from otel_itl.tools.sweep.progress import Phase, Progress
 from otel_itl.tools.sweep.render.words import format_level
 
-_PHASES: Final = {
-    Phase.CALIBRATION: "measures how long a request takes",
-    Phase.WARM_UP: "warms up",
-    Phase.STEADY: "measures",
-    Phase.DRAIN: "waits for the last streams",
-    Phase.READING: "reads what was measured",
-    Phase.PAUSE: "pauses, as the endpoint asked",
-}
 _MINUTE: Final = 60
 
 
@@ -50,7 +42,7 @@ class ProgressDisplay(MovingDisplay):
 def describe_round(progress: Progress) -> str:
     """Return the round that runs: `1.5x, round 5 of 15`."""
     if progress.phase is Phase.CALIBRATION:
-        return _PHASES[progress.phase]
+        return progress.phase.words
     number = min(progress.rounds_over + 1, progress.rounds_planned)
     return f"{format_level(progress.level)}, round {number} of {progress.rounds_planned}"
 
@@ -61,7 +53,7 @@ def describe_progress(progress: Progress) -> str:
     if progress.stopping is not None:
         where += f", ending: {make_printable(progress.stopping)}"
     elif progress.phase is not Phase.CALIBRATION:
-        where += f" {_PHASES[progress.phase]}"
+        where += f" {progress.phase.words}"
     counts = [f"{progress.open:,} open", f"{progress.requests:,} sent"]
     if progress.errors:
         counts.append(f"{progress.errors:,} failed")

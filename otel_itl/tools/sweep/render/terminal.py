@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from otel_itl.tools.compare.quantities import Unit
 from otel_itl.tools.report.render.number_format import ABSENT, make_printable
 from otel_itl.tools.report.render.styles import STYLES
 from otel_itl.tools.report.render.terminal import Terminal, print_to
 from otel_itl.tools.sweep.knee import SweepResult
+from otel_itl.tools.sweep.render import words
 from otel_itl.tools.sweep.render.plots import draw_plots
-from otel_itl.tools.sweep.render.words import (
-    describe_load,
-    describe_notes,
-    describe_objective,
-    describe_standing,
-    format_level,
-    format_level_figure,
-    format_streams,
-    format_value,
-    headline,
-    title_of,
-)
-from otel_itl.tools.sweep.results import Figure, LevelResult, Standing, Unit, quantities_of
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from otel_itl.tools.sweep.results import Figure, LevelResult, Standing, quantities_of
 
 _STYLES: Final = {
     Standing.WITHIN: "green",
@@ -53,18 +39,19 @@ def print_sweep(result: SweepResult, terminal: Terminal) -> None:
 def _parts(result: SweepResult, terminal: Terminal) -> Iterator[RenderableType]:
     """Yield the parts of a sweep, with empty lines between them."""
     sweep, width = result.sweep, terminal.console.width
-    yield Text(make_printable(headline(result)), style=STYLES["provider"])
+    yield Text(make_printable(words.headline(result)), style=STYLES["provider"])
     yield Text()
     yield Text(f"{make_printable(sweep.model)} at {make_printable(sweep.endpoint)}")
-    yield Text(f"{describe_load(result)}; objective: {make_printable(describe_objective(sweep.objective))}")
-    for levels in _chunks(result.levels, max((width - _TITLE_COLUMNS) // _LEVEL_COLUMNS, 1)):
+    yield Text(f"{words.describe_load(result)}; objective: {make_printable(words.describe_objective(sweep.objective))}")
+    beside = max((width - _TITLE_COLUMNS) // _LEVEL_COLUMNS, 1)
+    for start in range(0, len(result.levels), beside):
         yield Text()
-        yield _table(levels, result)
+        yield _table(result.levels[start : start + beside], result)
     plots = draw_plots(result, width, is_ascii=terminal.is_plain)
     if plots:
         yield Text()
         yield Text(plots.rstrip("\n"), no_wrap=True)
-    notes = list(describe_notes(result))
+    notes = list(words.describe_notes(result))
     if notes:
         yield Text()
         yield Text("Notes", style=STYLES["head"])
@@ -73,23 +60,17 @@ def _parts(result: SweepResult, terminal: Terminal) -> Iterator[RenderableType]:
             yield Text(f"  … and {len(notes) - _MAX_NOTES:,} more: --json has them all.")
 
 
-def _chunks(levels: Sequence[LevelResult], size: int) -> Iterator[Sequence[LevelResult]]:
-    """Yield the levels in groups that fit beside each other."""
-    edges = [*range(0, len(levels), size), len(levels)]
-    return (levels[start:end] for start, end in pairwise(edges))
-
-
 def _table(levels: Sequence[LevelResult], result: SweepResult) -> Table:
     """Return the figures of some levels, a column for each, with the intervals below the values."""
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style=STYLES["head"])
     table.add_column("", no_wrap=True)
     for level in levels:
-        table.add_column(format_level(level.level), justify="right", no_wrap=True)
-    table.add_row("streams", *_known(levels, lambda level: format_streams(level.concurrency)))
+        table.add_column(words.format_level(level.level), justify="right", no_wrap=True)
+    table.add_row("streams", *_known(levels, lambda level: words.format_streams(level.concurrency)))
     table.add_row("objective" if result.sweep.objective else "throughput", *(_standing(one, result) for one in levels))
     for quantity in quantities_of(result.sweep.objective):
         figures = [level.figures.get(quantity.key) for level in levels]
-        table.add_row(title_of(quantity), *(format_level_figure(level, quantity) for level in levels))
+        table.add_row(quantity.heading, *(words.format_level_figure(level, quantity) for level in levels))
         intervals = [_interval(figure, quantity.unit) for figure in figures]
         if any(intervals):
             table.add_row("", *(Text(interval, style=STYLES["head"]) for interval in intervals))
@@ -106,11 +87,11 @@ def _known(levels: Sequence[LevelResult], cell: Callable[[LevelResult], str]) ->
 def _standing(level: LevelResult, result: SweepResult) -> Text:
     """Return how a level stands to the objective, in its colour."""
     style = STYLES["head"] if level.standing is None else _STYLES[level.standing]
-    return Text(describe_standing(level, result), style=style)
+    return Text(words.describe_standing(level, result), style=style)
 
 
 def _interval(figure: Figure | None, unit: Unit) -> str:
     """Return the interval of a figure for a narrow column; empty, where it has none, or no width."""
     if figure is None or figure.interval is None or len(set(figure.interval)) == 1:
         return ""
-    return "-".join(format_value(end, unit) for end in figure.interval)
+    return "-".join(words.format_value(end, unit) for end in figure.interval)

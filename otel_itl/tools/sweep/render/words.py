@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Final
 
 from otel_itl.core.slo import CUSTOM, SLO
+from otel_itl.tools.compare.quantities import Unit
 from otel_itl.tools.report.certainty import describe_set_aside
 from otel_itl.tools.report.render.number_format import (
     ABSENT,
@@ -18,21 +19,15 @@ from otel_itl.tools.report.render.number_format import (
     format_three_digits,
     pluralize,
 )
-from otel_itl.tools.sweep.bottleneck import Bottleneck, find_bottleneck
+from otel_itl.tools.sweep.bottleneck import find_bottleneck
 from otel_itl.tools.sweep.knee import SweepResult
-from otel_itl.tools.sweep.results import Figure, LevelResult, Quantity, Standing, Unit
+from otel_itl.tools.sweep.results import Figure, LevelResult, Quantity, Standing
 
 NEVER: Final = "never"
 """Stands for an infinite latency: the percentile falls among requests that got no token."""
 MAX_CAUSES: Final = 3
 MIN_STREAMS: Final = 0.1
 """A smaller number of open streams is not written out."""
-_BOTTLENECKS: Final = {
-    Bottleneck.QUEUE: "the wait is upstream's, before the first token",
-    Bottleneck.PACE: "the wait is upstream's, at every token",
-    Bottleneck.GAPS: "the wait is upstream's, in single long gaps",
-    Bottleneck.HERE: "part of the wait is this machine's",
-}
 
 
 def headline(result: SweepResult) -> str:
@@ -72,7 +67,7 @@ def _describe_lowest(lowest: LevelResult, within: str, result: SweepResult) -> s
         return f"It is not known whether {streams} are carried{within}: {missed}, and more rounds would narrow it"
     if lowest.standing is Standing.SATURATED:
         return f"Does not carry {streams}{within}: fewer than half of the requests are completed{within}"
-    return f"Does not carry {streams}{within}: {_describe_missed(lowest)}, {_describe_bottleneck(lowest, result)}"
+    return f"Does not carry {streams}{within}: {_describe_missed(lowest)}, {find_bottleneck(lowest, result).words}"
 
 
 def _describe_failing(failing: LevelResult, result: SweepResult) -> str:
@@ -82,7 +77,7 @@ def _describe_failing(failing: LevelResult, result: SweepResult) -> str:
         return _describe_failed(failing, result)
     if failing.standing is Standing.UNCERTAIN:
         return f"{at} it is not known, as {_describe_uncertain(failing)}"
-    return f"{at} {_describe_missed(failing)}, {_describe_bottleneck(failing, result)}"
+    return f"{at} {_describe_missed(failing)}, {find_bottleneck(failing, result).words}"
 
 
 def _describe_uncertain(level: LevelResult) -> str:
@@ -110,10 +105,6 @@ def _name_with_detail(name: str, level: LevelResult) -> str:
 def _describe_multiple(level: LevelResult, result: SweepResult) -> str:
     """Return a level as a multiple of the peak, which fewer streams may be than were open: `1x the peak of 24`."""
     return f"{format_level(level.level)} the expected peak of {result.sweep.peak:g}"
-
-
-def _describe_bottleneck(judged: LevelResult, result: SweepResult) -> str:
-    return _BOTTLENECKS[find_bottleneck(judged, result)]
 
 
 def _describe_end(result: SweepResult, knee: LevelResult) -> str:
@@ -280,9 +271,3 @@ def format_value(value: float, unit: Unit) -> str:
     if math.isinf(value):
         return NEVER
     return format_milliseconds(value) if unit is Unit.SECONDS else format_three_digits(value)
-
-
-def title_of(quantity: Quantity) -> str:
-    """Return the title of a figure with its unit."""
-    units = {Unit.SECONDS: ", ms", Unit.REQUESTS_PER_SECOND: ", 1/s", Unit.TOKENS_PER_SECOND: "/s"}
-    return quantity.title + units.get(quantity.unit, "")

@@ -1,9 +1,9 @@
-"""Draws lines with bands for HTML pages without scripts."""
+"""Makes HTML pages without scripts: their frame, their tables, and their lines with bands."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from otel_itl.tools.report.render.number_format import make_printable
 _WIDTH, _HEIGHT = 560.0, 300.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56.0, 16.0, 16.0, 40.0
 
-STYLE = """
+_STYLE = """
 :root { color-scheme: light dark; --a: #0072b2; --b: #d55e00; --line: #8884; --dim: #777; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 1200px; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
@@ -29,15 +29,18 @@ svg { max-width: 100%; height: auto; } text { fill: currentColor; font: 12px sys
 """Of a page with tables and pictures."""
 
 
-class Axis(NamedTuple):
-    """One axis of a picture: the share of the way along it for a value, and its labelled values."""
-
-    ticks: Sequence[tuple[float, str]]
-    """Share of the way, and label."""
-
-
 Place = tuple[float, float]
-"""Shares of the way along both axes."""
+"""A value on each of the two axes."""
+
+
+class Axis(NamedTuple):
+    """One axis of a picture."""
+
+    scale: Callable[[float], float]
+    """Returns which share of the way along the axis a value is."""
+    ticks: Sequence[float]
+    """Values that are labelled."""
+    label: Callable[[float], str]
 
 
 class Picture(NamedTuple):
@@ -50,39 +53,63 @@ class Picture(NamedTuple):
     across: Axis
     up: Axis
     limit: float | None = None
-    """Share of the way up of a line across; None: there is none."""
+    """Value on the axis up of a line across; None: there is none."""
 
 
-def draw_picture(picture: Picture, lines: Mapping[str, Sequence[tuple[float, float, Place, Place]]]) -> str:
+def render_page(title: str, sentence: str, parts: Iterable[str]) -> str:
+    """Return a page with a sentence above its parts, which are HTML. It needs no network and contains no script."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>{title}</title><style>{_STYLE}</style></head><body><h1>{escape_text(sentence)}</h1>"
+        f"{''.join(parts)}</body></html>\n"
+    )
+
+
+def render_table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table, given its headings as text and its cells as HTML."""
+    head = "".join(f'<th scope="col">{escape_text(heading)}</th>' for heading in headings)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>'
+
+
+def draw_picture(picture: Picture, lines: Mapping[str, Sequence[tuple[Place, Place, Place]]]) -> str:
     """Draw lines with their bands.
 
     Args:
         picture: its axes and texts.
-        lines: for each side (`a`, `b`) its points: place on both axes, and the two edges of the band.
+        lines: for each side (`a`, `b`) its points, each with the two edges of the band.
     """
+    across, up = picture.across, picture.up
 
     def place(x: float, y: float) -> str:
         """Return a point of the picture for shares of the way along both axes."""
         wide, high = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
         return f"{_LEFT + x * wide:.1f},{_HEIGHT - _BOTTOM - y * high:.1f}"
 
+    def join(places: Iterable[Place]) -> str:
+        return " ".join(place(across.scale(x), up.scale(y)) for x, y in places)
+
     title = escape_text(picture.title)
     parts = [f'<figure><svg viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" width="{_WIDTH:g}" role="img" aria-label="{title}">']
-    for share, label in picture.across.ticks:
-        x, y = place(share, 0).split(",")
+    for tick in across.ticks:
+        x, y = place(across.scale(tick), 0).split(",")
         parts.append(f'<line x1="{x}" x2="{x}" y1="{_TOP:g}" y2="{y}" stroke="var(--line)"/>')
-        parts.append(f'<text x="{x}" y="{float(y) + 18:g}" text-anchor="middle">{escape_text(label)}</text>')
-    for share, label in picture.up.ticks:
-        x, y = place(0, share).split(",")
+        parts.append(
+            f'<text x="{x}" y="{float(y) + 18:g}" text-anchor="middle">{escape_text(across.label(tick))}</text>'
+        )
+    for tick in up.ticks:
+        x, y = place(0, up.scale(tick)).split(",")
         parts.append(f'<line x1="{x}" x2="{_WIDTH - _RIGHT:g}" y1="{y}" y2="{y}" stroke="var(--line)"/>')
-        parts.append(f'<text x="{float(x) - 6:g}" y="{float(y) + 4:g}" text-anchor="end">{escape_text(label)}</text>')
+        label = escape_text(up.label(tick))
+        parts.append(f'<text x="{float(x) - 6:g}" y="{float(y) + 4:g}" text-anchor="end">{label}</text>')
     if picture.limit is not None:
-        x, y = place(0, picture.limit).split(",")
+        x, y = place(0, up.scale(picture.limit)).split(",")
         parts.append(f'<line class="limit" x1="{x}" x2="{_WIDTH - _RIGHT:g}" y1="{y}" y2="{y}"/>')
     for letter, points in lines.items():
-        band = [place(*low) for _, _, low, _ in points] + [place(*high) for _, _, _, high in reversed(points)]
-        parts.append(f'<polygon points="{" ".join(band)}" fill="var(--{letter})" opacity=".2"/>')
-        line = " ".join(place(x, y) for x, y, _, _ in points)
+        band = [*(low for _, low, _ in points), *(high for _, _, high in reversed(points))]
+        parts.append(f'<polygon points="{join(band)}" fill="var(--{letter})" opacity=".2"/>')
+        line = join(point for point, _, _ in points)
         dashes = ' stroke-dasharray="6 3"' if letter == "b" else ""
         parts.append(f'<polyline points="{line}" fill="none" stroke="var(--{letter})" stroke-width="2"{dashes}/>')
     parts.append(f"</svg><figcaption>{title}: {escape_text(picture.caption)}.</figcaption></figure>")
