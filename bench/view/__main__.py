@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from urllib.request import Request, urlopen
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "view"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "tools" / "view"))
 
 from browsers import Browser, missing_browser, opened_browser, wait_for
 from made import document_of, make_stream, make_timeline

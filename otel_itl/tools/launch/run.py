@@ -15,7 +15,7 @@ from otel_itl.tools.launch.environment import launch_environment
 from otel_itl.tools.launch.notes import Notes, open_notes
 from otel_itl.tools.launch.output_file import DEFAULT_OUTPUT, OutputFile
 from otel_itl.tools.launch.process import end_like, run_program
-from otel_itl.tools.report.reading.lines import UnreadableSourceError
+from otel_itl.tools.report.reading.documents import UnreadableSourceError
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import read_streams
 from otel_itl.tools.report.summary import summarize

@@ -122,7 +122,7 @@ class KnownCollector:
             figure = "itl_mean"
         error = max(filter(None, errors), default=measures.bounds[figure].width if is_left_out else None)
         if error is not None:
-            cause = find_uncertainty_cause(stream, figure)
+            cause = find_uncertainty_cause(stream)
             self._errors.setdefault(cause, array("d")).append(error)
             self._left_out[cause] += is_left_out
         self._streams += not is_left_out
@@ -166,17 +166,16 @@ def is_error_shown(error: float, value: float) -> bool:
     return round(error, 9) > max(MIN_UNCERTAINTY, MIN_UNCERTAIN_SHARE * value)
 
 
-def find_uncertainty_cause(stream: StoredStream, figure: str) -> Cause:
-    """Return why a figure of a stream, given its field, which has bounds, is uncertain: what most of it is due to.
+def find_uncertainty_cause(stream: StoredStream) -> Cause:
+    """Return why the figures of a stream that have bounds are uncertain: what most of their width is due to.
 
     That is the caller's holds, or lateness: of the host as far as the reader was ready and got no CPU, and of the event
     loop or the process otherwise.
     """
-    measures = stream.measures
-    late = measures.bounds[figure].width * measures.late_share
+    late = stream.measures.late_share
     host = late * _find_host_share(stream)
-    parts = {Cause.CONSUMER: measures.bounds[figure].width - late, Cause.BLOCKED: late - host, Cause.HOST: host}
-    return max(parts, key=lambda cause: parts[cause])
+    shares = {Cause.CONSUMER: 1.0 - late, Cause.BLOCKED: late - host, Cause.HOST: host}
+    return max(shares, key=lambda cause: shares[cause])
 
 
 def is_blocked(stream: StoredStream) -> bool:

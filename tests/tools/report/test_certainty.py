@@ -147,7 +147,7 @@ def test_what_is_known_of_several_models_is_put_together() -> None:
 def test_the_cause_is_the_host_where_the_reader_got_no_cpu_and_had_to_catch_up(
     host_delay: float | None, expected: Cause
 ) -> None:
-    assert expected is find_uncertainty_cause(late(200, 30, host_delay), "time_to_first_token")
+    assert expected is find_uncertainty_cause(late(200, 30, host_delay))
 
 
 @pytest.mark.parametrize(("host_delay", "expected"), [(None, True), (0.007, True), (0.008, False)])

@@ -117,15 +117,15 @@ def stored(late_ms: float = 0, *, first: float = 510, host_delay: float | None =
 
 def test_a_figure_has_by_how_much_it_may_be_less_and_why() -> None:
     described = describe_stream(stored(30, host_delay=1.0))
-    assert (described["errors"]["ttft"], described["why"]) == (0.03, "its machine was busy")
+    assert (described["errors"]["time_to_first_token"], described["why"]) == (0.03, "its machine was busy")
 
 
 def test_a_figure_that_is_not_known_to_half_of_itself_is_not_pooled() -> None:
-    assert describe_stream(stored(300))["left_out"] == ["ttft"]
+    assert describe_stream(stored(300))["left_out"] == ["TTFT"]
 
 
 def test_a_figure_has_by_how_much_it_may_be_more() -> None:
-    assert describe_stream(stored(30))["above"]["tpot"] == 0.015
+    assert describe_stream(stored(30))["above"]["time_per_output_token"] == 0.015
 
 
 def test_an_objective_within_the_bounds_is_neither_met_nor_missed() -> None:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import uvicorn
 
 from otel_itl.tools.command_error import CommandError
-from otel_itl.tools.report.reading.lines import display_name
+from otel_itl.tools.report.reading.documents import display_name
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.render.number_format import pluralize
 from otel_itl.tools.view.server.app import ViewApp
@@ -180,7 +180,8 @@ class ViewServer:
         name = self._options.name or (names[0] if len(names) == 1 else f"{len(names)} files" if names else "view")
         if self._follower is None:
             ports = f"OTLP on {self.port}" + (f" and {self.grpc_port} (gRPC)" if self.grpc_port else "")
-            return {"name": name, "status": f"receiving, {ports}", "skipped": self._skipped(), "hints": self._hints()}
+            facts = {"name": name, "status": f"receiving, {ports}", "skipped": self._skipped()}
+            return {**facts, "hints": self._hints(), "grown": True}
         following = self._follower.describe_change() or f"following {name}"
         status = f"reading {name}" if self._follower.is_reading else following
         return {"name": name, "status": status, "skipped": self._skipped(), "grown": self._follower.has_grown}
