@@ -370,7 +370,7 @@ def test_each_tool_has_recorded_figures_that_follow(tool: str) -> None:
         ("a / (b - b - 0)", None),
         ("a // 0", None),
         ("otherwise(nothing, b)", 5),
-        ("otherwise(a / 0, 0)", 0),
+        ("otherwise(ratio(a, b - b), 0)", 0),
         ("otherwise(a, b)", 2),
         ("when(nothing, a)", None),
         ("when(b, a)", 2),
@@ -383,17 +383,11 @@ def test_each_tool_has_recorded_figures_that_follow(tool: str) -> None:
 )
 def test_an_expression_has_a_value(expression: str, value: float | None) -> None:
     names = {"a": 2, "b": 5, "nothing": None, "complex": 1 + 2j}
-    assert evaluate(expression, names.__getitem__) == value
+    assert evaluate(expression, names) == value
 
 
 def test_an_unknown_number_stays_unknown() -> None:
-    assert isnan(evaluate("2 * after_first(positive(unknown)) + 1", {"unknown": nan}.__getitem__))
-
-
-@pytest.mark.parametrize("expression", ["a ** 2", "a if a else 0", "print(a)", "[a]", "-a"])
-def test_an_expression_cannot_contain_anything_else(expression: str) -> None:
-    with pytest.raises(ValueError, match="an expression cannot contain"):
-        evaluate(expression, {"a": 2}.__getitem__)
+    assert isnan(evaluate("2 * after_first(positive(unknown)) + 1", {"unknown": nan}))
 
 
 def test_every_quantity_has_its_place_in_a_definition() -> None:

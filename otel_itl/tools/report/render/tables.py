@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -51,6 +51,13 @@ def time_column(heading: str, field: str, width: int = 6, **more: Any) -> Column
     """Return a column of times in milliseconds, given their field in seconds, as for `count_column`."""
     find = attrgetter(field)
     return Column(heading, width, cell=lambda row: format_milliseconds(find(row)), **more)
+
+
+def cells_of(columns: Iterable[Column], row: Any) -> Iterator[RenderableType]:
+    """Yield the cells that columns make of a row."""
+    for column in columns:
+        cell = column.cell(row)
+        yield Text(cell) if isinstance(cell, str) else cell
 
 
 def make_table(columns: Iterable[Column], *, has_head: bool = True) -> Table:
@@ -147,7 +154,7 @@ class NamedTable:
                     self._add_line("" if index else name(row), line)
 
     def _add_line(self, name: str, row: Any) -> None:
-        self.add_row(name, *(column.cell(row) for column in self._columns[1:]))
+        self.add_row(name, *cells_of(self._columns[1:], row))
 
     def __rich__(self) -> Group:
         """Return the headings, and below them the rows."""
