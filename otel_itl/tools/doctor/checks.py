@@ -326,7 +326,7 @@ def _check_streams(facts: Facts) -> Iterator[Finding]:
 def _check_certainty(stream: StreamFacts) -> Iterator[Finding]:
     """Note how well the TTFT of the scripted stream is known, and what to do, unless it is exact."""
     if stream.ttft_uncertainty is not None or stream.flags:
-        remedies = " ".join(describe_remedies(Counter(Flag(flag) for flag in stream.flags)) or [Flag.NOT_KNOWN.remedy])
+        remedies = " ".join(describe_remedies(Counter(map(Flag, stream.flags))) or [Flag.NOT_KNOWN.remedy])
         ttft = format_with_error(stream.ttft, stream.ttft_uncertainty)
         yield _note("how well it is known", f"TTFT {ttft}; {remedies}")
 

@@ -27,7 +27,7 @@ class _Worded(str, Enum):
 
     words: str
 
-    def __new__(cls, name: str, words: str) -> _Worded:  # noqa: PYI034 - `Self` is in typing from 3.11 on
+    def __new__(cls, name: str, words: str = "") -> _Worded:  # noqa: PYI034 - `Self` is in typing from 3.11 on
         """Make a member that equals its name."""
         made = str.__new__(cls, name)
         made._value_, made.words = name, words
