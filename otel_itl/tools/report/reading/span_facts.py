@@ -101,17 +101,29 @@ def read_span_facts(
         host_delay=_number(attributes, names.HOST_DELAY),
         is_consumer_bound=attributes.get(names.CONSUMER_BOUND) is True,
         is_host_bound=attributes.get(names.HOST_BOUND) is True,
-        server_durations={
-            key: seconds
-            for key, name in names.SERVER_DURATIONS.items()
-            if (seconds := _number(attributes, name)) is not None
-        },
+        server_durations=_server_durations(attributes),
     )
+
+
+def _server_durations(attributes: Mapping[str, Any]) -> dict[str, float]:
+    """Read the server's own times, those that are there."""
+    durations = {key: _number(attributes, name) for key, name in names.SERVER_DURATIONS.items()}
+    return {key: seconds for key, seconds in durations.items() if seconds is not None}
 
 
 def read_session_id(attributes: Mapping[str, Any]) -> str | None:
     """Read the id of the session: `session.id`, else `gen_ai.conversation.id`."""
     return _text(attributes, names.SESSION_ID) or _text(attributes, names.CONVERSATION_ID)
+
+
+def read_stall(event: Mapping[str, Any]) -> StallFacts | None:
+    """Read one stall from the attributes of its event; None without a duration."""
+    duration = _number(event, names.STALL_DURATION)
+    if duration is None:
+        return None
+    phase, cause = _text(event, names.STALL_PHASE), _text(event, names.STALL_CAUSE)
+    start, is_alive = _number(event, names.STALL_START), event.get(names.STALL_ALIVE) is True
+    return StallFacts(phase, cause, 1, duration, duration, start, is_alive)
 
 
 def _session(attributes: Mapping[str, Any]) -> SessionFacts | None:
@@ -165,19 +177,7 @@ def _stalls(attributes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) 
     count = _number(attributes, names.STALL_COUNT)
     if count is None:
         return None
-    stalls = [
-        StallFacts(
-            _text(event, names.STALL_PHASE),
-            _text(event, names.STALL_CAUSE),
-            1,
-            duration,
-            duration,
-            start=_number(event, names.STALL_START),
-            is_alive=event.get(names.STALL_ALIVE) is True,
-        )
-        for event in events
-        if (duration := _number(event, names.STALL_DURATION)) is not None
-    ]
+    stalls = [stall for stall in map(read_stall, events) if stall is not None]
     more = int(count) - len(stalls)
     if more > 0:
         # A span has an event for each of the first few stalls only; its attributes sum up all of them.

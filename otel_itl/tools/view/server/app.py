@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from secrets import token_hex
 from typing import Any, Final
@@ -20,7 +19,6 @@ from otel_itl.tools.view.server.assembler import Assembler
 from otel_itl.tools.view.server.events import generate_events
 from otel_itl.tools.view.server.protobuf import read_protobuf
 from otel_itl.tools.view.server.safety import HEADERS, Guard, RefusedError, read_body
-from otel_itl.tools.view.server.store import Store
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -33,29 +31,29 @@ class ViewApp:
     """The page's server.
 
     Args:
-        store: the streams.
-        assembler: takes what is received.
+        assembler: takes what is received, and has the store of streams.
         guard: decides who is answered.
         describe: returns the facts that the page shows of this server: `name`, `status`, `skipped`, `hints`.
+        is_closing: returns whether the server is about to end, and with it the events of every page.
         receives: telemetry is received over HTTP.
     """
 
     def __init__(
         self,
-        store: Store,
         assembler: Assembler,
         guard: Guard,
         describe: Callable[[], dict[str, Any]],
+        is_closing: Callable[[], bool],
         *,
         receives: bool,
     ) -> None:
-        self._store = store
+        self._store = assembler.store
         self._assembler = assembler
         self._guard = guard
         self._describe = describe
         self._run = token_hex(8)
         self._readers = 0
-        self._is_closing = asyncio.Event()
+        self._is_closing = is_closing
         routes = [
             Route("/", self._guarded(self._get_page, needs_token=False)),
             Route("/events", self._guarded(self._get_events)),
@@ -64,10 +62,6 @@ class ViewApp:
         if receives:
             routes.append(Route("/v1/{signal}", self._guarded(self._receive), methods=["POST"]))
         self.asgi = Starlette(routes=routes)
-
-    def close(self) -> None:
-        """End the events of every page, so that the server can end. Called on its event loop."""
-        self._is_closing.set()
 
     def _guarded(self, handler: Handler, *, needs_token: bool = True) -> Handler:
         """Return a handler that answers only whom the guard lets through, with the headers of safety."""
@@ -90,16 +84,12 @@ class ViewApp:
         policy = f"{make_policy(OWN)}; frame-ancestors 'none'"
         return HTMLResponse(render_page(LIVE), headers={"Content-Security-Policy": policy})
 
-    def _facts(self) -> dict[str, Any]:
-        """Return what the page shows of the server."""
-        return {"live": True, **self._describe(), "keep": self._store.keep}
-
     async def _get_events(self, request: Request) -> Response:
         """Return the page's events, which do not end."""
         if self._readers >= MAX_READERS:
             raise RefusedError(503, f"{MAX_READERS} pages are connected already: close one.")
         last = request.headers.get("last-event-id", "")
-        events = generate_events(self._store, self._facts, self._run, last, self._is_closing.is_set)
+        events = generate_events(self._store, self._describe, self._run, last, self._is_closing)
 
         async def count_reader() -> Any:
             """Yield the events, and count the page among the readers meanwhile."""

@@ -58,7 +58,7 @@ class Assembler:
     """
 
     def __init__(self, store: Store, skipped: SkippedInput) -> None:
-        self._store = store
+        self.store = store
         self._skipped = skipped
         self._lock = Lock()
         self._running = RunningStreams(store)
@@ -106,7 +106,7 @@ class Assembler:
             except SHAPE_ERRORS:
                 self._skip(span.span_id, where)
         elif any(name.startswith(_EXCERPT) for name in span.attributes):
-            self._store.put(_describe_plain(span))
+            self.store.put(_describe_plain(span))
         else:
             self.foreign += 1
 
@@ -131,7 +131,7 @@ class Assembler:
         for stream in streams:
             described = describe_stream(stream)
             self._running.finish((stream.trace_id, stream.span_id), described["id"], described["start"])
-            self._store.put(described)
+            self.store.put(described)
 
 
 def _keep_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
