@@ -236,8 +236,8 @@ def read_identity(
         return next((value for value in found if isinstance(value, str) and value), UNKNOWN)
 
     return Identity(
-        provider=text(names.PROVIDER_NAME, "gen_ai.system"),
-        model=text(names.REQUEST_MODEL, names.RESPONSE_MODEL),
+        provider=text(names.PROVIDER_NAME, "gen_ai.system", "llm.provider", "llm.system"),
+        model=text(names.REQUEST_MODEL, names.RESPONSE_MODEL, "llm.model_name"),
         operation=text(names.OPERATION_NAME),
         group=None if group is None else str(group),
     )

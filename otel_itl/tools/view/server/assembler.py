@@ -158,13 +158,8 @@ def _describe_plain(span: OTLPSpan) -> dict[str, Any]:
     """Describe a span of another instrumentation, which holds no token time."""
     attributes = span.attributes
     identity = read_identity(attributes)
-    if identity.provider == UNKNOWN:
-        identity = identity._replace(
-            provider=str(attributes.get("llm.provider") or attributes.get("llm.system") or UNKNOWN)
-        )
     if identity.model == UNKNOWN:
-        model = attributes.get("llm.model_name")
-        identity = identity._replace(model=model if isinstance(model, str) else span.name)
+        identity = identity._replace(model=span.name)
     key, error = (span.trace_id, span.span_id), attributes.get(names.ERROR_TYPE)
     described = describe_head(key, identity, span.start_unix_ns, read_session_id(attributes)) | {
         "kind": "span",

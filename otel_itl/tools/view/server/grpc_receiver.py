@@ -51,7 +51,7 @@ class GrpcReceiver:
         def export(body: bytes, context: Any) -> bytes:
             """Take in one request; the response is an empty message."""
             given = next((value for key, value in context.invocation_metadata() if key == "authorization"), "")
-            if not self._guard.check_metadata(given if isinstance(given, str) else ""):
+            if not self._guard.has_token(given if isinstance(given, str) else ""):
                 context.abort(grpc.StatusCode.UNAUTHENTICATED, "the token is missing: authorization=Bearer TOKEN.")
             self._assembler.add(read_protobuf(signal, body))
             return b""
