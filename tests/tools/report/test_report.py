@@ -151,7 +151,7 @@ def test_a_model_without_a_buffered_stream_has_no_sum_of_them(made: Any) -> None
 def test_the_figures_of_a_row_are_the_tools_summary_of_its_streams(made: Any, tool: str) -> None:
     timelines = [made.timeline(10, 30), made.timeline(10, 410)]
     (row,) = summarize(map(stream, timelines), tool=tool).rows
-    assert row.figures == summary_as(timelines, tool).figures
+    assert row.figures == summary_as(timelines, tool)
 
 
 def test_only_finished_streams_are_in_another_tools_figures(made: Any) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import isnan
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from otel_itl.core.timeline import Timeline
 from otel_itl.tools.report.other_tools.definitions import TOOLS
@@ -34,17 +33,14 @@ FUNCTIONS: Final[dict[str, Any]] = {
 where it is 0; `after_first(n)`: n - 1, but absent where n is 1 or 0; `ratio(a, b)`: a / b, as an argument of these."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolFigures:
-    """The figures of one stream or of several, as one tool defines them."""
+class ToolFigures(NamedTuple):
+    """The figures of one stream as one tool defines them."""
 
     figures: Mapping[str, float | None]
     """By the tool's own names. None: the tool has no such number, or a timeline does not contain it."""
-    itl: Sequence[float] = ()
-    """The tool's inter-token (or inter-chunk) latencies of one stream, in milliseconds: in order of time, but those of
-    `otel_itl` ascending. Empty where the tool keeps no such list, and for several streams."""
-    formulas: Mapping[str, str]
-    """How each figure is computed, by the same names; that of `itl` by the tool's name for it."""
+    itl: Sequence[float]
+    """The tool's inter-token (or inter-chunk) latencies in milliseconds: in order of time, but those of `otel_itl`
+    ascending. Empty where the tool keeps no such list."""
 
 
 def figures_as(timeline: Timeline, tool: str) -> ToolFigures:
@@ -67,11 +63,11 @@ def figures_as(timeline: Timeline, tool: str) -> ToolFigures:
         if figure.role != "itl"
     }
     itl = [latency / MILLISECOND for latency in stream.itl]
-    return ToolFigures(figures=figures, itl=itl, formulas=definition.formulas)
+    return ToolFigures(figures, itl)
 
 
-def summary_as(timelines: Sequence[Timeline], tool: str) -> ToolFigures:
-    """Compute the figures of several streams together, as another tool summarizes a run.
+def summary_as(timelines: Sequence[Timeline], tool: str) -> dict[str, float | None]:
+    """Compute the figures of several streams together, by the names that another tool's summary of a run has for them.
 
     A figure that is unknown for one of the streams is None: leaving that stream out would give another number.
 
@@ -82,19 +78,14 @@ def summary_as(timelines: Sequence[Timeline], tool: str) -> ToolFigures:
     streams = [_ToolStream(definition, timeline) for timeline in timelines]
     complete = all(stream.is_complete for stream in streams)
     figures: dict[str, float | None] = {}
-    formulas: dict[str, str] = {}
-    for figure in definition.figures:
-        if figure.pooled:
-            values = [value for stream in streams for value in stream.pooled(figure)] if complete else [UNKNOWN]
-            for name in definition.statistics.split():
-                label = definition.statistic_name(figure, name)
-                figures[label] = _statistic(definition, name, sorted(values))
-                formulas[label] = f"{name} over all streams: {figure.formula}"
+    for figure in definition.pooled_figures:
+        values = sorted(value for stream in streams for value in stream.pooled(figure)) if complete else [UNKNOWN]
+        for statistic in definition.statistics.split():
+            figures[definition.statistic_name(figure, statistic)] = _statistic(definition, statistic, values)
     run = [stream.in_run() for stream in streams] if complete and definition.run_figures else []
     for figure in definition.run_figures:
         figures[figure.name] = _convert_result(figure, RUN_QUANTITIES[figure.value](run) if run else None)
-        formulas[figure.name] = figure.formula
-    return ToolFigures(figures=figures, formulas=formulas)
+    return figures
 
 
 def evaluate(expression: str, names: Any) -> Any:

@@ -11,7 +11,7 @@ from otel_itl.core.timeline import SECOND
 from otel_itl.tools.report.certainty import find_error
 from otel_itl.tools.report.json_text import encode_json
 from otel_itl.tools.report.model_summary import ModelSummary
-from otel_itl.tools.report.other_tools import TOOLS, summary_as
+from otel_itl.tools.report.other_tools import TOOLS
 from otel_itl.tools.report.sessions import RequestSummary, SessionSummary
 from otel_itl.tools.report.slo import Verdict
 from otel_itl.tools.report.summary import Report
@@ -64,7 +64,7 @@ def _tool_to_data(tool: str | None) -> dict[str, Any]:
         "counts": definition.tokens.words,
         "ends": definition.ends,
         "percentiles": definition.percentiles.words,
-        "formulas": {**definition.formulas, **summary_as([], tool).formulas},
+        "formulas": definition.formulas,
     }
 
 

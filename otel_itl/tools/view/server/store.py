@@ -98,9 +98,7 @@ class Store:
             self._entries.move_to_end(identifier)
             if packed is not None:
                 entry.parts.append((self.version, packed))
-                size = (
-                    _ENTRY_BYTES + len(packed.get("d", "")) + 8 * (len(packed.get("k", ())) + len(packed.get("h", ())))
-                )
+                size = _ENTRY_BYTES + 8 * sum(len(packed.get(key, ())) for key in ("d", "k", "h"))
                 self._grow(entry, size)
 
     def remove(self, identifier: str) -> None:
