@@ -48,18 +48,6 @@ class SessionFacts(NamedTuple):
     scope: str | None
 
 
-class UpstreamFacts(NamedTuple):
-    """Who answered a request, and how much of its prompt was in the cache."""
-
-    server: str | None = None
-    """`ADDRESS:PORT`, or the address alone."""
-    response_model: str | None = None
-    cached_input_tokens: int | None = None
-
-
-NO_UPSTREAM = UpstreamFacts()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanFacts:
     """The facts of one span. None: not on the span. An attribute of an unexpected type counts as missing."""
@@ -76,7 +64,11 @@ class SpanFacts:
     """Also where other threads of its process kept the reader from running, which no timeline shows."""
     server_durations: Mapping[str, float] = field(default_factory=dict)
     """What the server reported of its own time (s), by the keys of `conventions.SERVER_DURATIONS`."""
-    upstream: UpstreamFacts = NO_UPSTREAM
+    server: str | None = None
+    """Who answered the request: `ADDRESS:PORT`, or the address alone."""
+    response_model: str | None = None
+    cached_input_tokens: int | None = None
+    """Tokens of the prompt that were in the cache."""
     instance: str | None = None
     """The process that made the request: `service.instance.id`, else host and process id."""
 
@@ -90,8 +82,11 @@ def read_span_facts(
     resource: Mapping[str, Any] | None = None,
 ) -> SpanFacts:
     """Read the facts from the attributes of a span, from those of its stall events, and from those of its resource."""
+    cached = _number(attributes, names.USAGE_CACHE_READ_TOKENS)
     return SpanFacts(
-        upstream=_upstream(attributes),
+        server=_server(attributes),
+        response_model=_text(attributes, names.RESPONSE_MODEL),
+        cached_input_tokens=None if cached is None else int(cached),
         instance=_instance(resource or {}),
         session_id=read_session_id(attributes),
         session=_session(attributes),
@@ -153,15 +148,10 @@ def _slo(attributes: Mapping[str, Any]) -> SLOFacts | None:
     )
 
 
-def _upstream(attributes: Mapping[str, Any]) -> UpstreamFacts:
-    """Read who answered, and the tokens that were in the cache."""
+def _server(attributes: Mapping[str, Any]) -> str | None:
+    """Read who answered; None: not known."""
     address, port = _text(attributes, names.SERVER_ADDRESS), _number(attributes, names.SERVER_PORT)
-    cached = _number(attributes, names.USAGE_CACHE_READ_TOKENS)
-    return UpstreamFacts(
-        server=address if address is None or port is None else f"{address}:{port:.0f}",
-        response_model=_text(attributes, names.RESPONSE_MODEL),
-        cached_input_tokens=None if cached is None else int(cached),
-    )
+    return address if address is None or port is None else f"{address}:{port:.0f}"
 
 
 def _instance(resource: Mapping[str, Any]) -> str | None:

@@ -92,8 +92,8 @@ def _worst_to_data(worst: WorstStream) -> dict[str, Any]:
         **(ours if worst.figures is None else {"figures": dict(worst.figures)}),
         "output_chunks": stream.measures.output_chunk_count,
         "longest_latency": worst.longest,
-        "longest_latency_uncertainty": worst.longest_uncertainty,
-        "longest_latency_uncertainty_above": worst.longest_uncertainty_above,
+        "longest_latency_uncertainty": find_error(stream.measures, "itl_max"),
+        "longest_latency_uncertainty_above": find_error(stream.measures, "itl_max", is_above=True),
         "gap": gap and {"start": gap.start / SECOND, "end": gap.end / SECOND, "position": gap.position},
     }
 

@@ -84,12 +84,17 @@ class ViewApp:
         policy = f"{make_policy(OWN)}; frame-ancestors 'none'"
         return HTMLResponse(render_page(LIVE), headers={"Content-Security-Policy": policy})
 
+    def _refresh(self) -> dict[str, Any]:
+        """End the streams that were lost, and return what the page shows of the server."""
+        self._assembler.end_lost_streams()
+        return self._describe()
+
     async def _get_events(self, request: Request) -> Response:
         """Return the page's events, which do not end."""
         if self._readers >= MAX_READERS:
             raise RefusedError(503, f"{MAX_READERS} pages are connected already: close one.")
         last = request.headers.get("last-event-id", "")
-        events = generate_events(self._store, self._describe, self._run, last, self._is_closing)
+        events = generate_events(self._store, self._refresh, self._run, last, self._is_closing)
 
         async def count_reader() -> Any:
             """Yield the events, and count the page among the readers meanwhile."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import socket
 import webbrowser
@@ -41,8 +40,6 @@ _FAR_AWAY: Final = ("192.0.2.1", 9)
 _START_SECONDS: Final = 10.0
 _STOP_SECONDS: Final = 3.0
 _REPORT_SECONDS: Final = 0.5
-_LOST_SECONDS: Final = 0.2
-"""How often it is looked for streams that were lost."""
 
 
 class CannotServeError(CommandError):
@@ -98,7 +95,7 @@ class ViewServer:
         app = ViewApp(self.assembler, self._guard, self.describe, self._is_closing, receives=self.receives)
         quiet: dict[str, Any] = {"log_level": "error", "access_log": False, "lifespan": "off"}
         self._server = uvicorn.Server(uvicorn.Config(app.asgi, timeout_graceful_shutdown=1, **quiet))
-        self._thread = Thread(target=lambda: asyncio.run(self._serve()), name="otel_itl view", daemon=True)
+        self._thread = Thread(target=self._server.run, args=([self._socket],), name="otel_itl view", daemon=True)
 
     @property
     def url(self) -> str:
@@ -215,18 +212,6 @@ class ViewServer:
 
     def _is_closing(self) -> bool:
         return self._server.should_exit
-
-    async def _serve(self) -> None:
-        """Answer requests until `stop()`. Runs on the thread."""
-        watcher = asyncio.create_task(self._end_lost_streams())
-        await self._server.serve(sockets=[self._socket])
-        watcher.cancel()
-
-    async def _end_lost_streams(self) -> None:
-        """End streams that were lost, again and again."""
-        while True:
-            self.assembler.end_lost_streams()
-            await asyncio.sleep(_LOST_SECONDS)
 
 
 def _find_own_address() -> str:
