@@ -85,14 +85,14 @@ def read_span_facts(
     cached = _number(attributes, names.USAGE_CACHE_READ_TOKENS)
     return SpanFacts(
         server=_server(attributes),
-        response_model=_text(attributes, names.RESPONSE_MODEL),
+        response_model=read_text(attributes, names.RESPONSE_MODEL),
         cached_input_tokens=None if cached is None else int(cached),
         instance=_instance(resource or {}),
         session_id=read_session_id(attributes),
         session=_session(attributes),
         slo=_slo(attributes),
         stalls=_stalls(attributes, stall_events),
-        error_type=_text(attributes, names.ERROR_TYPE),
+        error_type=read_text(attributes, names.ERROR_TYPE),
         host_delay=_number(attributes, names.HOST_DELAY),
         is_consumer_bound=attributes.get(names.CONSUMER_BOUND) is True,
         is_host_bound=attributes.get(names.HOST_BOUND) is True,
@@ -108,7 +108,7 @@ def _server_durations(attributes: Mapping[str, Any]) -> dict[str, float]:
 
 def read_session_id(attributes: Mapping[str, Any]) -> str | None:
     """Read the id of the session: `session.id`, else `gen_ai.conversation.id`."""
-    return _text(attributes, names.SESSION_ID) or _text(attributes, names.CONVERSATION_ID)
+    return read_text(attributes, names.SESSION_ID, names.CONVERSATION_ID)
 
 
 def read_stall(event: Mapping[str, Any]) -> StallFacts | None:
@@ -116,7 +116,7 @@ def read_stall(event: Mapping[str, Any]) -> StallFacts | None:
     duration = _number(event, names.STALL_DURATION)
     if duration is None:
         return None
-    phase, cause = _text(event, names.STALL_PHASE), _text(event, names.STALL_CAUSE)
+    phase, cause = read_text(event, names.STALL_PHASE), read_text(event, names.STALL_CAUSE)
     start, is_alive = _number(event, names.STALL_START), event.get(names.STALL_ALIVE) is True
     return StallFacts(phase, cause, 1, duration, duration, start, is_alive)
 
@@ -130,13 +130,13 @@ def _session(attributes: Mapping[str, Any]) -> SessionFacts | None:
         request_index=int(index),
         latency_ratio=_number(attributes, names.SESSION_LATENCY_RATIO),
         degraded=attributes.get(names.SESSION_DEGRADED) is True,
-        scope=_text(attributes, names.SESSION_DEGRADATION_SCOPE),
+        scope=read_text(attributes, names.SESSION_DEGRADATION_SCOPE),
     )
 
 
 def _slo(attributes: Mapping[str, Any]) -> SLOFacts | None:
     """Read the SLO; None without a profile."""
-    profile = _text(attributes, names.SLO_PROFILE)
+    profile = read_text(attributes, names.SLO_PROFILE)
     if profile is None:
         return None
     return SLOFacts(
@@ -150,13 +150,13 @@ def _slo(attributes: Mapping[str, Any]) -> SLOFacts | None:
 
 def _server(attributes: Mapping[str, Any]) -> str | None:
     """Read who answered; None: not known."""
-    address, port = _text(attributes, names.SERVER_ADDRESS), _number(attributes, names.SERVER_PORT)
+    address, port = read_text(attributes, names.SERVER_ADDRESS), _number(attributes, names.SERVER_PORT)
     return address if address is None or port is None else f"{address}:{port:.0f}"
 
 
 def _instance(resource: Mapping[str, Any]) -> str | None:
     """Read the identity of the process from the attributes of the resource; None where they do not have it."""
-    instance, process = _text(resource, "service.instance.id"), _number(resource, "process.pid")
+    instance, process = read_text(resource, "service.instance.id"), _number(resource, "process.pid")
     if instance is not None or process is None:
         return instance
     return f"{resource.get('host.name', '')} {process:.0f}"
@@ -179,9 +179,10 @@ def _stalls(attributes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) 
     return stalls
 
 
-def _text(attributes: Mapping[str, Any], name: str) -> str | None:
-    value = attributes.get(name)
-    return value if isinstance(value, str) and value else None
+def read_text(attributes: Mapping[str, Any], *candidates: str) -> str | None:
+    """Read the first of these attributes that is a text, and not empty; None: none of them is."""
+    found = (attributes.get(name) for name in candidates)
+    return next((value for value in found if isinstance(value, str) and value), None)
 
 
 def _number(attributes: Mapping[str, Any], name: str) -> float | None:

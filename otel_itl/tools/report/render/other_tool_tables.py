@@ -15,7 +15,6 @@ from otel_itl.tools.report.other_tools import TOOLS
 from otel_itl.tools.report.other_tools.schema import ToolDefinition
 from otel_itl.tools.report.render.model_tables import mark_model
 from otel_itl.tools.report.render.number_format import (
-    ABSENT,
     format_duration,
     format_milliseconds,
     format_three_digits,
@@ -94,9 +93,9 @@ def _indented(name: str) -> Padding:
 
 
 def _cell(name: str, statistic: str, value: float | None) -> str:
-    if value is None:
-        return ABSENT
-    return _plain(value) if statistic == _COUNT else format_milliseconds(value / _PER_SECOND[_unit(name)])
+    if value is None or statistic == _COUNT:
+        return _plain(value)
+    return format_milliseconds(value / _PER_SECOND[_unit(name)])
 
 
 def _with_unit(name: str, value: float) -> str:
