@@ -130,7 +130,7 @@ class Assembler:
         """Show streams that have ended, in place of what was shown while they ran."""
         for stream in streams:
             described = describe_stream(stream)
-            self._running.finish((stream.trace_id, stream.span_id), described["id"], described["start"])
+            self._running.finish((stream.trace_id, stream.span_id), described["start"])
             self.store.put(described)
 
 

@@ -75,7 +75,7 @@ class RunningStreams:
             if begun_by_stall is not None:  # this event describes it exactly
                 del self._streams[begun_by_stall.id]
                 self._store.remove(begun_by_stall.id)
-            stream = self._start(identifier, key, start, attributes, now)
+            stream = self._start(key, start, attributes, now)
         stream.heard, stream.has_progress = now, True
         changed: dict[str, Any] = {}
         if names.STREAM_HEADERS in attributes:
@@ -108,23 +108,23 @@ class RunningStreams:
             identifier = stream_id(*key, start * MICROSECOND)
             if not is_open or identifier in self._ended:
                 return
-            stream = self._start(identifier, key, start, attributes, now)
+            stream = self._start(key, start, attributes, now)
         stream.heard = now
         described = describe_stall(stall) | ({"open": True} if is_open else {})
         others = [known for known in stream.stalls if abs(known["at"] - described["at"]) > _SAME_REQUEST_US]
         stream.stalls = [*others, described][-names.MAX_REPORTED_STALLS :]
         self._store.update(stream.id, {"stalls": stream.stalls})
 
-    def finish(self, key: tuple[str, str], identifier: str, start: int) -> None:
+    def finish(self, key: tuple[str, str], start: int) -> None:
         """Stop updating a stream that has ended: the assembler shows the finished one in its place.
 
         Later progress events of it are ignored. If it ran under another id, that entry is removed from the store.
 
         Args:
             key: trace id and span id.
-            identifier: of the finished stream.
             start: time of the request, in microseconds since the epoch.
         """
+        identifier = stream_id(*key, start * MICROSECOND)
         self._note_end(identifier)
         stream = self._find(key, start)
         if stream is not None:
@@ -141,15 +141,13 @@ class RunningStreams:
                 self._store.update(stream.id, lost)
                 self._note_end(stream.id)
 
-    def _start(
-        self, identifier: str, key: tuple[str, str], start: int, attributes: Mapping[str, Any], now: float
-    ) -> _Running:
+    def _start(self, key: tuple[str, str], start: int, attributes: Mapping[str, Any], now: float) -> _Running:
         """Begin to show a stream."""
         while len(self._streams) >= MAX_RUNNING:
             self._note_end(next(iter(self._streams)))
-        stream = self._streams[identifier] = _Running(identifier, key, start, now)
         head = describe_head(key, read_identity(attributes), start * MICROSECOND, read_session_id(attributes))
-        self._store.put({**head, "id": identifier}, is_running=True)
+        self._store.put(head, is_running=True)
+        stream = self._streams[head["id"]] = _Running(head["id"], key, start, now)
         return stream
 
     def _find(self, key: tuple[str, str], start: int) -> _Running | None:

@@ -29,8 +29,6 @@ from otel_itl.tools.view.server.store import Store
 
 DEFAULT_PORT: Final = 4318
 """OTLP over HTTP; the page is on the same port."""
-DEFAULT_GRPC_PORT: Final = 4317
-DEFAULT_KEEP: Final = 10_000
 LOOPBACK: Final = "127.0.0.1"
 
 _ANY: Final = {"0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104 - compared, not bound
@@ -63,8 +61,8 @@ class ServerOptions:
     sources: Sequence[str] = ()
     address: str = LOOPBACK
     port: int = DEFAULT_PORT
-    grpc_port: int | None = DEFAULT_GRPC_PORT
-    keep: int = DEFAULT_KEEP
+    grpc_port: int | None = 4317
+    keep: int = 10_000
     name: str = ""
     token: str = ""
 
