@@ -55,7 +55,7 @@ def run_report(arguments: argparse.Namespace) -> int:
     """Run `otel-itl report`, and return its exit code."""
     _check_report(arguments)
     has_tables = not arguments.json and arguments.html is None and arguments.perfetto is None
-    _require(*["cli"] * has_tables, *["explain"] * arguments.explain)
+    _require(*(("cli",) if has_tables else ()), *(("explain",) if arguments.explain else ()))
     from otel_itl.cli import report
 
     if arguments.explain:
@@ -94,7 +94,7 @@ def run_view(arguments: argparse.Namespace) -> int:
 def run_compare(arguments: argparse.Namespace) -> int:
     """Run `otel-itl compare`, and return its exit code."""
     has_tables = not (arguments.json or arguments.markdown)
-    _require(*["cli"] * has_tables, "compare")
+    _require(*(("cli", "compare") if has_tables else ("compare",)))
     from otel_itl.cli import compare
 
     return compare.run_compare(arguments)
