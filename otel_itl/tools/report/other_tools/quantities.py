@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, compress, pairwise
-from math import ceil, nan
-from statistics import fmean, pstdev, quantiles, stdev
+from math import ceil, nan, sqrt
+from statistics import fmean, quantiles
 from typing import Any, Final, NamedTuple
 
 from otel_itl.core.measures import Measures, measure
@@ -145,6 +145,14 @@ def histogram_quantile(values: Sequence[float], q: float) -> float:
     return CLIENT_HISTOGRAM[-1]
 
 
+def standard_deviation(values: Sequence[float], delta: int) -> float | None:
+    """Divide the squared deviations by n - `delta`: 0 for a population, 1 for a sample. None for too few values."""
+    if len(values) <= delta:
+        return None
+    mean = fmean(values)
+    return sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - delta))
+
+
 STATISTICS: Final[Mapping[str, Callable[[Sequence[float]], float | None]]] = {
     "mean": fmean,
     "avg": fmean,
@@ -152,7 +160,7 @@ STATISTICS: Final[Mapping[str, Callable[[Sequence[float]], float | None]]] = {
     "min": lambda values: values[0],
     "max": lambda values: values[-1],
     "count": len,
-    "std": pstdev,
-    "stddev": lambda values: stdev(values) if len(values) > 1 else None,
+    "std": lambda values: standard_deviation(values, 0),
+    "stddev": lambda values: standard_deviation(values, 1),
 }
 """Name → statistic, of those that are no percentile."""
