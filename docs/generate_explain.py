@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "view")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "tools" / "view")]
 
 from browsers import opened_browser  # noqa: E402 - as above
 

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from urllib.request import Request, urlopen
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "view"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "tools" / "view"))
 
 from browsers import Browser, missing_browser, opened_browser, wait_for
 from made import document_of, make_stream, make_timeline
@@ -78,7 +78,7 @@ def measure_first_picture(browser: Browser, folder: Path) -> Figure:
         for number in range(STORED):
             file.write(json.dumps(document_of(make_stream(make_timeline([20.0] * 60, start_ms=number * 10)))) + "\n")
     with served(sources=(str(path),), keep=STORED) as server:
-        server.wait_until_read(300)
+        wait_for(lambda: not server.describe()["status"].startswith("reading"), 300, "the end of the file")
         browser.driver.get("about:blank")
         browser.driver.get(server.url)
         script = (

@@ -35,14 +35,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("otel-itl: interrupted.\n")
         return INTERRUPTED if argv is not None else _end_by_interrupt()
-    except BrokenPipeError:
-        # The reader has gone (`otel-itl report … | head`). What is still buffered must not fail again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except OSError as error:
-        # Standard output cannot be written, as on a full disk. What is still buffered must not fail again, either.
-        sys.stderr.write(f"otel-itl: the output cannot be written: {error.strerror or error}.\n")
+        # The reader has gone (`otel-itl report … | head`), or standard output cannot be written, as on a full disk.
+        # What is still buffered must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return 0
+        sys.stderr.write(f"otel-itl: the output cannot be written: {error.strerror or error}.\n")
         return BAD_USAGE
     return code
 

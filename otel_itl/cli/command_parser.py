@@ -43,7 +43,7 @@ class CommandParser(argparse.ArgumentParser):
         """
         misspelled = self._find_unknown_option()
         if misspelled is not None:
-            message = self._describe_unknown([misspelled])
+            message = self.describe_unknown([misspelled])
         print(f"{self.prog}: {message.removesuffix('.')} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)
 
@@ -71,14 +71,11 @@ class CommandParser(argparse.ArgumentParser):
         parsed: argparse.Namespace
         parsed, unknown = self.parse_known_args(arguments)
         if unknown:
-            (self if command is None else self._commands.choices[command]).refuse(unknown)
+            parser: CommandParser = self if command is None else self._commands.choices[command]
+            parser.error(parser.describe_unknown(unknown))
         return parsed
 
-    def refuse(self, unknown: Sequence[str]) -> NoReturn:
-        """Report arguments that are not known, and exit with code 2."""
-        self.error(self._describe_unknown(unknown))
-
-    def _describe_unknown(self, unknown: Sequence[str]) -> str:
+    def describe_unknown(self, unknown: Sequence[str]) -> str:
         """Return the message on arguments that are not known, with the option that was probably meant."""
         name = unknown[0].partition("=")[0]
         meant = did_you_mean(name, _LONG_OPTION.findall(self.format_usage())) if name.startswith("-") else ""

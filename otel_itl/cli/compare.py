@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from otel_itl.cli.matched_slo import check_slo
+from otel_itl.cli.input import Input, check_slo
 from otel_itl.core.moments import format_time
 from otel_itl.tools.command_error import CommandError
-from otel_itl.tools.compare.comparison import Comparison, compare
+from otel_itl.tools.compare.comparison import compare
 from otel_itl.tools.compare.gate import exit_code
 from otel_itl.tools.compare.otava import CONFIGURATION_MARK, make_series
 from otel_itl.tools.compare.render.html import comparison_to_html
@@ -19,10 +19,8 @@ from otel_itl.tools.compare.render.words import headline
 from otel_itl.tools.compare.requests import Side
 from otel_itl.tools.compare.sides import CannotSplitError, read_by_attribute, read_by_time, read_file, read_runs
 from otel_itl.tools.output import CannotWriteError, check_output, open_output
-from otel_itl.tools.report.reading.lines import check_readable
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.render.number_format import pluralize
-from otel_itl.tools.stderr import print_line
 
 
 def run_compare(arguments: argparse.Namespace) -> int:
@@ -31,24 +29,29 @@ def run_compare(arguments: argparse.Namespace) -> int:
     Raises:
         CommandError: the input cannot be compared, or the output cannot be written.
     """
-    skipped = SkippedInput()
-    for source in arguments.files:
-        check_readable(source)
-    for output in filter(None, (arguments.html, arguments.otava)):
-        check_output(output, arguments.files)
+    given = Input(arguments.files, arguments.html, arguments.otava)
     if arguments.otava is not None:
-        return _write_series(arguments, skipped)
-    a, b = _read_sides(arguments, skipped)
-    _print_skipped(skipped)
+        return _write_series(arguments, given)
+    a, b = _read_sides(arguments, given.skipped)
+    given.print_skipped()
     empty = next((side for side in (a, b) if not side.requests), None)
     if empty is not None:
         raise CommandError(f"no usable stream in {empty.name}: there is nothing to compare.")
     check_slo(arguments.slo, (request.model.partition(" / ")[2] for side in (a, b) for request in side.requests))
     comparison = compare(a, b, arguments.margin, seed=arguments.seed)
+    sentence, code = headline(comparison, arguments.fail_on), exit_code(comparison, arguments.fail_on)
     if arguments.html is not None:
-        _write_html(comparison, arguments)
-    code = exit_code(comparison, arguments.fail_on)
-    _print(comparison, arguments, code)
+        with open_output(arguments.html) as file:
+            file.write(comparison_to_html(comparison, sentence))
+    if arguments.json:
+        print(comparison_to_json(comparison, sentence, code))
+    elif arguments.markdown:
+        print(comparison_to_markdown(comparison, sentence), end="")
+    else:
+        from otel_itl.tools.compare.render.terminal import print_comparison  # noqa: PLC0415 - only this form needs rich
+        from otel_itl.tools.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
+
+        print_comparison(comparison, sentence, open_terminal())
     return code
 
 
@@ -77,15 +80,15 @@ def _read_sides(arguments: argparse.Namespace, skipped: SkippedInput) -> tuple[S
     return read_file(files[0], skipped, slo), read_file(files[1], skipped, slo)
 
 
-def _write_series(arguments: argparse.Namespace, skipped: SkippedInput) -> int:
+def _write_series(arguments: argparse.Namespace, given: Input) -> int:
     """Write the runs for apache-otava, and print how to analyze them.
 
     Raises:
         CannotWriteError: a file cannot be written, or the configuration's is somebody else's.
         UnreadableSourceError: a file cannot be read.
     """
-    runs = read_runs(arguments.files, skipped, arguments.slo)
-    _print_skipped(skipped)
+    runs = read_runs(arguments.files, given.skipped, arguments.slo)
+    given.print_skipped()
     if not runs:
         raise CommandError("no usable stream in any of the files.")
     path = Path(arguments.otava)
@@ -100,33 +103,3 @@ def _write_series(arguments: argparse.Namespace, skipped: SkippedInput) -> int:
     analyze = f"OTAVA_CONFIG={configuration} otava analyze streams --since {format_time(runs[0].first_unix_ns)}"
     print(f"{pluralize(len(runs), 'run')} in {path}. Next: {analyze}")
     return 0
-
-
-def _write_html(comparison: Comparison, arguments: argparse.Namespace) -> None:
-    """Write the page.
-
-    Raises:
-        CannotWriteError: it cannot be written.
-    """
-    page = comparison_to_html(comparison, headline(comparison, arguments.fail_on))
-    with open_output(arguments.html) as file:
-        file.write(page)
-
-
-def _print(comparison: Comparison, arguments: argparse.Namespace, code: int) -> None:
-    """Print the answers in the form that is asked for."""
-    sentence = headline(comparison, arguments.fail_on)
-    if arguments.json:
-        print(comparison_to_json(comparison, sentence, code))
-    elif arguments.markdown:
-        print(comparison_to_markdown(comparison, sentence), end="")
-    else:
-        from otel_itl.tools.compare.render.terminal import print_comparison  # noqa: PLC0415 - only this form needs rich
-        from otel_itl.tools.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
-
-        print_comparison(comparison, sentence, open_terminal())
-
-
-def _print_skipped(skipped: SkippedInput) -> None:
-    for line in skipped.describe():
-        print_line(line)

@@ -28,7 +28,7 @@ from otel_itl.sdks.duck_typing import classify_by_shape
 from otel_itl.sdks.formats.anthropic_messages import classify_legacy_completion, classify_message_event
 from otel_itl.sdks.formats.openai_chat import classify_chat, classify_reasoning_chat, classify_text_completion
 from otel_itl.sdks.formats.openai_responses import classify_response_event
-from otel_itl.tools.report.reading.lines import UnreadableSourceError
+from otel_itl.tools.report.reading.documents import UnreadableSourceError
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import StoredStream, read_streams
 

@@ -122,7 +122,7 @@ def observe_streams(streams: Iterable[StoredStream], *, includes_buffered: bool 
 
 def _observe(stream: StoredStream) -> Observation:
     """Reduce one stream."""
-    measures, timeline, upstream = stream.measures, stream.timeline, stream.span_facts.upstream
+    measures, timeline, facts = stream.measures, stream.timeline, stream.span_facts
     arrivals = find_arrivals(timeline)
     choices = list(find_gaps(timeline, arrivals))
     gaps = np.array(choices[0].samples if len(choices) == 1 else [], dtype=float) / SECOND
@@ -139,11 +139,11 @@ def _observe(stream: StoredStream) -> Observation:
         itl=_typical(gaps) if len(gaps) >= MIN_PART_GAPS else None,
         parts=tuple(((first + last) / 2, typical) for first, last, typical in parts),
         prompt_tokens=timeline.input_tokens,
-        cached_tokens=upstream.cached_input_tokens,
+        cached_tokens=facts.cached_input_tokens,
         tokens_per_chunk=measures.tokens_per_chunk if measures.has_reported_token_count else None,
         attempts=timeline.attempts,
-        server=upstream.server,
-        response_model=upstream.response_model,
+        server=facts.server,
+        response_model=facts.response_model,
     )
     if not measures.bounds:
         return observation

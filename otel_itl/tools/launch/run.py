@@ -15,7 +15,7 @@ from otel_itl.tools.launch.environment import launch_environment
 from otel_itl.tools.launch.notes import Notes, open_notes
 from otel_itl.tools.launch.output_file import DEFAULT_OUTPUT, OutputFile
 from otel_itl.tools.launch.process import end_like, run_program
-from otel_itl.tools.report.reading.lines import UnreadableSourceError
+from otel_itl.tools.report.reading.documents import UnreadableSourceError
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import read_streams
 from otel_itl.tools.report.summary import summarize
@@ -45,13 +45,13 @@ def run_command(arguments: argparse.Namespace) -> int:
     file = OutputFile(named if is_named else DEFAULT_OUTPUT if output is None else output)
     file.begin(append=arguments.append or is_named)
     with open_notes() as notes, ExitStack() as stack:
-        page = None
+        keep_page = None
         if arguments.view:
             from otel_itl.tools.view.showing import shown_file  # noqa: PLC0415 - needs the extra `view`
 
-            page = stack.enter_context(shown_file(file.path, "run", opens=not arguments.no_open))
+            keep_page = stack.enter_context(shown_file(file.path, "run", opens=not arguments.no_open))
         environ = {**launch_environment(os.environ, notes.path), FILE_VARIABLE: str(file.path)}
-        if page is not None:
+        if keep_page is not None:
             environ.setdefault(PROGRESS_VARIABLE, PROGRESS_SECONDS)
         exit_code = run_program(command, environ)
         # The end of the program is the result: no failure of the report, no closed terminal, and no Ctrl-C may hide it.
@@ -61,8 +61,8 @@ def run_command(arguments: argparse.Namespace) -> int:
         with suppress(OSError, KeyboardInterrupt):
             file.finish()
         with suppress(KeyboardInterrupt):
-            if page is not None and sys.stderr.isatty():
-                page.wait_for_reader()
+            if keep_page is not None and sys.stderr.isatty():
+                keep_page()
     return end_like(exit_code)
 
 

@@ -22,53 +22,45 @@ CATCHING_UP: Final = 2
 _P99: Final = "itl_p99"
 
 
-class Cause(str, Enum):
-    """Why a figure is uncertain: as `itl.uncertain.cause` has it, where `blocked` is `consumer` too."""
+class _Worded(str, Enum):
+    """A name with words for people."""
 
-    CONSUMER = "consumer"
-    BLOCKED = "blocked"
-    HOST = "host"
+    words: str
 
-    @property
-    def words(self) -> str:
-        """The cause as a clause."""
-        return _CAUSES[self]
-
-
-_CAUSES: Final = {
-    Cause.CONSUMER: "the caller was busy",
-    Cause.BLOCKED: "its loop or process was blocked",
-    Cause.HOST: "its machine was busy",
-}
+    def __new__(cls, name: str, words: str = "") -> _Worded:  # noqa: PYI034 - `Self` is in typing from 3.11 on
+        """Make a member that equals its name."""
+        made = str.__new__(cls, name)
+        made._value_, made.words = name, words
+        return made
 
 
-class Flag(str, Enum):
-    """What is marked on streams and gaps, by its name in tables."""
+class Cause(_Worded):
+    """Why a figure is uncertain: as `itl.uncertain.cause` has it, where `blocked` is `consumer` too; and a clause."""
 
-    BLOCKED = "blocked"
-    CALLER_BOUND = "caller-bound"
-    HOST_BOUND = "host-bound"
-    IMPUTED = "imputed"
-    EXCLUDED = "excluded"
-    BUFFERED = "buffered"
-    NOT_KNOWN = "not known"
+    CONSUMER = "consumer", "the caller was busy"
+    BLOCKED = "blocked", "its loop or process was blocked"
+    HOST = "host", "its machine was busy"
+
+
+class Flag(_Worded):
+    """What is marked on streams and gaps, by its name in tables, and what to do, in one sentence."""
+
+    BLOCKED = "blocked", "Move what blocks the event loop or the interpreter to a thread or a process of its own."
+    CALLER_BOUND = "caller-bound", "Read the stream in a task or a thread that does nothing else."
+    HOST_BOUND = "host-bound", "Give the process more CPU."
+    IMPUTED = "imputed", "If they are many, work on the chunks in another task or thread."
+    EXCLUDED = (
+        "excluded",
+        "If they are many, pull to the end of the stream, and work on the chunks in another task or thread.",
+    )
+    BUFFERED = "buffered", "Switch off the buffering of the proxy or server on the way."
+    NOT_KNOWN = "not known", "Measure again where the caller and its machine are less busy."
 
     @property
     def remedy(self) -> str:
-        """What to do, in one sentence."""
-        return REMEDIES[self]
+        """What to do."""
+        return self.words
 
-
-REMEDIES: Final[Mapping[Flag, str]] = {
-    Flag.BLOCKED: "Move what blocks the event loop or the interpreter to a thread or a process of its own.",
-    Flag.CALLER_BOUND: "Read the stream in a task or a thread that does nothing else.",
-    Flag.HOST_BOUND: "Give the process more CPU.",
-    Flag.IMPUTED: "If they are many, work on the chunks in another task or thread.",
-    Flag.EXCLUDED: "If they are many, pull to the end of the stream, and work on the chunks in another task or thread.",
-    Flag.BUFFERED: "Switch off the buffering of the proxy or server on the way.",
-    Flag.NOT_KNOWN: "Measure again where the caller and its machine are less busy.",
-}
-"""Flag → what to do."""
 
 _RESULTS: Final = {Flag.BLOCKED: (Flag.HOST_BOUND, Flag.CALLER_BOUND), Flag.HOST_BOUND: (Flag.CALLER_BOUND,)}
 """Flag of streams → flags that it brings with it."""
@@ -122,7 +114,7 @@ class KnownCollector:
             figure = "itl_mean"
         error = max(filter(None, errors), default=measures.bounds[figure].width if is_left_out else None)
         if error is not None:
-            cause = find_uncertainty_cause(stream, figure)
+            cause = find_uncertainty_cause(stream)
             self._errors.setdefault(cause, array("d")).append(error)
             self._left_out[cause] += is_left_out
         self._streams += not is_left_out
@@ -166,17 +158,16 @@ def is_error_shown(error: float, value: float) -> bool:
     return round(error, 9) > max(MIN_UNCERTAINTY, MIN_UNCERTAIN_SHARE * value)
 
 
-def find_uncertainty_cause(stream: StoredStream, figure: str) -> Cause:
-    """Return why a figure of a stream, given its field, which has bounds, is uncertain: what most of it is due to.
+def find_uncertainty_cause(stream: StoredStream) -> Cause:
+    """Return why the figures of a stream that have bounds are uncertain: what most of their width is due to.
 
     That is the caller's holds, or lateness: of the host as far as the reader was ready and got no CPU, and of the event
     loop or the process otherwise.
     """
-    measures = stream.measures
-    late = measures.bounds[figure].width * measures.late_share
+    late = stream.measures.late_share
     host = late * _find_host_share(stream)
-    parts = {Cause.CONSUMER: measures.bounds[figure].width - late, Cause.BLOCKED: late - host, Cause.HOST: host}
-    return max(parts, key=lambda cause: parts[cause])
+    shares = {Cause.CONSUMER: 1.0 - late, Cause.BLOCKED: late - host, Cause.HOST: host}
+    return max(shares, key=lambda cause: shares[cause])
 
 
 def is_blocked(stream: StoredStream) -> bool:
@@ -202,14 +193,13 @@ def describe_known(known: Known) -> list[str]:
     """
     left_out = known.left_out or {}
     streams = known.streams + sum(left_out.values())
-    return [_describe_uncertain(one, streams, left_out.get(one.cause.value, 0)) for one in known.uncertain]
-
-
-def _describe_uncertain(uncertain: Uncertain, streams: int, left_out: int) -> str:
-    middle, worst = format_error(uncertain.median), format_error(uncertain.error)
-    error = f"{worst} only" if middle == worst else f"{middle} (median), {worst} (worst)"
-    more = f", {left_out:,} left out" if left_out else ""
-    return f"{uncertain.streams:,} of {streams:,} known to {error}{more}: {uncertain.cause.words}"
+    described = []
+    for one in known.uncertain:
+        middle, worst = format_error(one.median), format_error(one.error)
+        error = f"{worst} only" if middle == worst else f"{middle} (median), {worst} (worst)"
+        more = f", {left_out[one.cause.value]:,} left out" if one.cause.value in left_out else ""
+        described.append(f"{one.streams:,} of {streams:,} known to {error}{more}: {one.cause.words}")
+    return described
 
 
 def describe_set_aside(counts: Mapping[Cause, int], streams: int) -> str:

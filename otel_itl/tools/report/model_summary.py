@@ -225,7 +225,7 @@ class ModelCollector:
             server=self._summarize_server_times(),
             stalls=group_stalls(self._stalls),
             known={figure: collector.summary() for figure, collector in self.known.items()},
-            figures=None if self._tool is None else summary_as(self._finished, self._tool).figures,
+            figures=None if self._tool is None else summary_as(self._finished, self._tool),
         )
 
     def _pool(self, stream: StoredStream) -> None:

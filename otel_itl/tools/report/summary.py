@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from otel_itl.core.slo import Objectives
 from otel_itl.tools.report.certainty import Known, KnownCollector
 from otel_itl.tools.report.model_summary import KNOWN, ModelCollector, ModelSummary
-from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
+from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import StoredStream
 from otel_itl.tools.report.sessions import SessionCollector, SessionSummary
 from otel_itl.tools.report.slo import SLOCollector, SLOSummary
@@ -75,7 +75,7 @@ def summarize(
         known={figure: _merge([one.known[figure] for one in collectors.values()]) for figure in KNOWN},
         slo=slos.summaries(),
         sessions=sessions.summaries(),
-        skipped_input={reason.value: skipped.counts[reason] if skipped else 0 for reason in SkipReason},
+        skipped_input=(skipped or SkippedInput()).by_name,
         tool=tool,
     )
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from otel_itl.core.arrivals import find_arrivals
 from otel_itl.core.gaps import split_by_choice
 from otel_itl.core.timeline import SECOND, Timeline
-from otel_itl.tools.report.certainty import find_error
 from otel_itl.tools.report.other_tools import figures_as
 from otel_itl.tools.report.reading.streams import StoredStream
 
@@ -31,10 +30,6 @@ class WorstStream:
     stream: StoredStream
     longest: float
     """That latency, in seconds."""
-    longest_uncertainty: float | None
-    """Seconds by which it may be less; None: by next to nothing."""
-    longest_uncertainty_above: float | None
-    """Seconds by which it may be more; None likewise."""
     gap: ChunkGap | None
     """Its place in the stream; None: it is imputed, and lies between no two chunks that were observed."""
     figures: Mapping[str, float | None] | None = None
@@ -47,8 +42,6 @@ def describe_worst(stream: StoredStream, tool: str | None) -> WorstStream:
     return WorstStream(
         stream=stream,
         longest=longest / SECOND,
-        longest_uncertainty=find_error(stream.measures, "itl_max"),
-        longest_uncertainty_above=find_error(stream.measures, "itl_max", is_above=True),
         gap=_find_gap(stream.timeline, longest),
         figures=None if tool is None else figures_as(stream.timeline, tool).figures,
     )

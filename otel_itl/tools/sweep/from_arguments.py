@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from otel_itl.core.slo import SLO, Objectives
 from otel_itl.tools.command_error import CommandError
-from otel_itl.tools.report.reading.lines import check_readable
+from otel_itl.tools.report.reading.documents import check_readable
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.stderr import print_line
 from otel_itl.tools.sweep.endpoint import SDK, Endpoint

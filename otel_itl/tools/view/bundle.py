@@ -17,20 +17,18 @@ from otel_itl.tools.report.json_text import encode_json
 MAIN: Final = "main.js"
 HEAD, DATA = "<!--head-->", "<!--data-->"
 """The places of `index.html` for the style and the scripts."""
+LIVE: Final = {"live": True}
+"""The document of a page that gets its streams from a server."""
+OWN, NOTHING = "'self'", "'none'"
+"""What a page may connect to, in the words of a content-security policy: its own server, or nothing."""
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w.]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
 
 
 def read_page_file(name: str) -> str:
-    """Return a file of the page: `index.html`, `page.css` or a module.
-
-    Raises:
-        FileNotFoundError: there is none of this name.
-    """
-    if not re.fullmatch(r"[a-z]+\.(?:html|css|js|json)", name):
-        raise FileNotFoundError(name)
-    return files("otel_itl.tools.view").joinpath("page").joinpath(name).read_text(encoding="utf-8")
+    """Return a file of the page: `index.html`, `page.css`, `glossary.json` or a module."""
+    return (files("otel_itl.tools.view") / "page" / name).read_text(encoding="utf-8")
 
 
 def read_glossary() -> dict[str, str]:
@@ -60,21 +58,34 @@ def _modules_in_order(name: str, seen: set[str]) -> Iterator[tuple[str, str]]:
     yield name, source
 
 
-def render_single_file(document: dict[str, Any]) -> str:
-    """Return the page with this document, as `describe_page` makes it.
+@cache
+def make_policy(connections: str) -> str:
+    """Return a content-security policy that runs the page's own script and style, by their hashes, and loads nothing.
 
-    The document is compressed: neither HTML nor script is made of what streams hold. The content-security policy lets
-    the page's own script and style run, by their hashes, and nothing be loaded or sent.
+    Args:
+        connections: `OWN` or `NOTHING`.
     """
-    script, style = join_modules(), read_page_file("page.css")
-    policy = (
-        f"default-src 'none'; script-src {_hash_source(script)}; style-src {_hash_source(style)}; img-src data:; "
+    return (
+        f"default-src 'none'; script-src {_hash_source(join_modules())}; "
+        f"style-src {_hash_source(read_page_file('page.css'))}; connect-src {connections}; img-src data:; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
     )
-    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style}</style>'
+
+
+def render_page(document: dict[str, Any]) -> str:
+    """Return the page as one file, with this document: as `describe_page` makes it, or `LIVE`.
+
+    The document is compressed: neither HTML nor script is made of what streams hold. A page with streams connects to
+    nothing.
+    """
+    policy = make_policy(OWN if document is LIVE else NOTHING)
+    head = (
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{read_page_file("page.css")}</style>'
+    )
     packed = b64encode(zlib.compress(encode_json({**document, "glossary": read_glossary()}), 9)).decode()
     data = (
-        f'<script type="application/octet-stream" id="data">{packed}</script>\n<script type="module">{script}</script>'
+        f'<script type="application/octet-stream" id="data">{packed}</script>\n'
+        f'<script type="module">{join_modules()}</script>'
     )
     return read_page_file("index.html").replace(HEAD, head, 1).replace(DATA, data, 1)
 

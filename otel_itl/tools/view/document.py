@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from time import time_ns
 from typing import Any, Final
 
 from otel_itl.core.measures import Measures
@@ -10,7 +11,7 @@ from otel_itl.core.timeline import MICROSECOND
 from otel_itl.tools.report.certainty import find_error, find_uncertainty_cause, is_known_well_enough
 from otel_itl.tools.report.reading.span_facts import StallFacts
 from otel_itl.tools.report.reading.streams import UNKNOWN, Identity, StoredStream
-from otel_itl.tools.report.slo import Verdict, read_verdict
+from otel_itl.tools.report.slo import read_verdict
 from otel_itl.tools.report.stalls import collect_stalls
 from otel_itl.tools.view.moments import draw_chunks
 from otel_itl.tools.view.packing import pack_chunks, pack_samples
@@ -20,48 +21,8 @@ MAX_TEXT: Final = 200
 
 _MICROSECONDS: Final = 1_000_000
 
-_FIGURES: Final = {
-    "ttfc": "time_to_first_chunk",
-    "ttft": "time_to_first_token",
-    "ttfa": "time_to_first_answer_token",
-    "p50": "itl_p50",
-    "p90": "itl_p90",
-    "p95": "itl_p95",
-    "p99": "itl_p99",
-    "max": "itl_max",
-    "mean": "itl_mean",
-    "stddev": "itl_stddev",
-    "tpot": "time_per_output_token",
-    "speed": "output_speed",
-    "tpc": "tokens_per_chunk",
-    "decode": "decode_time",
-    "held": "consumer_time",
-    "tokens": "token_count",
-    "usage": "has_reported_token_count",
-    "chunks": "chunk_count",
-    "outputs": "output_chunk_count",
-    "exact": "exact",
-    "imputed": "imputed",
-    "excluded": "excluded",
-    "bound": "is_consumer_bound",
-    "burst": "burst_ratio",
-    "buffered": "is_buffered",
-    "pace": "buffered_pace",
-    "drift": "drift",
-}
-"""Key in the object → the field of `Measures` that it carries; absent where that is None, zero or False."""
-_UNCERTAIN: Final = {
-    "ttft": "time_to_first_token",
-    "ttfa": "time_to_first_answer_token",
-    "tpot": "time_per_output_token",
-    "p99": "itl_p99",
-    "max": "itl_max",
-}
-"""Likewise of the figures that are shown with what they may be less by."""
-_ABOVE: Final = {key: _UNCERTAIN[key] for key in ("tpot", "p99")}
-"""Likewise of those that are shown with what they may be more by."""
-_POOLED: Final = {"ttft": "time_to_first_token", "itl": "itl_p99", "tpot": "time_per_output_token"}
-"""Likewise of those that are pooled over streams."""
+_POOLED: Final = {"TTFT": "time_to_first_token", "ITL": "itl_p99", "TPOT": "time_per_output_token"}
+"""Name of a figure that is pooled over streams → the field of `Measures` that shows how well it is known."""
 
 
 def describe_stream(stream: StoredStream) -> dict[str, Any]:
@@ -80,7 +41,7 @@ def describe_stream(stream: StoredStream) -> dict[str, Any]:
         "input": timeline.input_tokens,
         "reasoning": timeline.reasoning_tokens,
         "attempts": timeline.attempts,
-        "m": describe_measures(stream.measures),
+        "measures": describe_measures(stream.measures),
         "host_bound": facts.is_host_bound or None,
         "stalls": [describe_stall(stall) for stall in stalls if stall.start is not None],
         "more_stalls": sum(stall.count for stall in stalls if stall.start is None) or None,
@@ -96,7 +57,6 @@ def describe_stream(stream: StoredStream) -> dict[str, Any]:
             {
                 "profile": cut(facts.slo.profile),
                 "verdict": verdict and verdict.value,
-                "met": None if verdict in {None, Verdict.NOT_KNOWN} else verdict is Verdict.MET,
                 "ttft": facts.slo.ttft,
                 "itl": facts.slo.itl,
             }
@@ -124,26 +84,26 @@ def describe_head(
 def describe_errors(stream: StoredStream) -> dict[str, Any]:
     """Return by how much figures of a stream may be off, why, and which are not known; empty where all are exact."""
     measures = stream.measures
-    errors = {key: _rounded(find_error(measures, field)) for key, field in _UNCERTAIN.items()}
-    above = {key: _rounded(find_error(measures, field, is_above=True)) for key, field in _ABOVE.items()}
-    uncertain = next((field for field in (*_UNCERTAIN.values(), *measures.bounds) if field in measures.bounds), None)
-    left_out = [key for key, field in _POOLED.items() if measures.bounds and not is_known_well_enough(measures, field)]
-    has_bounds = "itl" not in left_out and "itl_mean" in measures.bounds
-    described = {
+    if not measures.bounds:
+        return {}
+    errors = {field: _rounded(find_error(measures, field)) for field in measures.bounds}
+    above = {field: _rounded(find_error(measures, field, is_above=True)) for field in measures.bounds}
+    left_out = [name for name, field in _POOLED.items() if not is_known_well_enough(measures, field)]
+    has_bounds = "ITL" not in left_out and "itl_mean" in measures.bounds
+    return {
         "low": pack_samples(measures.sample_bounds.lowest) if has_bounds else None,
         "high": pack_samples(measures.sample_bounds.highest) if has_bounds else None,
         "errors": without_none(errors) or None,
         "above": without_none(above) or None,
-        "why": uncertain and find_uncertainty_cause(stream, uncertain).words,
+        "why": find_uncertainty_cause(stream).words,
         "left_out": left_out or None,
     }
-    return without_none(described)
 
 
 def describe_measures(measures: Measures) -> dict[str, Any]:
-    """Return the figures of a stream, without those that are unknown, zero or False."""
-    figures = {key: _rounded(getattr(measures, field)) for key, field in _FIGURES.items()}
-    return {key: value for key, value in figures.items() if value not in (None, False) and value != 0}
+    """Return the figures of a stream by their fields, without those that are unknown, zero or False."""
+    figures = measures._asdict().items()
+    return {field: _rounded(value) for field, value in figures if isinstance(value, (int, float)) and value}
 
 
 def describe_stall(stall: StallFacts) -> dict[str, Any]:
@@ -160,26 +120,17 @@ def describe_stall(stall: StallFacts) -> dict[str, Any]:
     )
 
 
-def describe_page(
-    streams: Sequence[dict[str, Any]], *, name: str, made_unix_us: int, more: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """Return the document of a page that shows these streams and no others.
+def describe_page(streams: Iterable[dict[str, Any]], name: str, more: dict[str, Any]) -> dict[str, Any]:
+    """Return the document of a page that shows these streams and no others, and that is made now.
 
     Args:
         streams: as `describe_stream` returns them.
         name: of the input, for the title.
-        made_unix_us: when the page was made, in microseconds since the epoch.
         more: further keys.
     """
     newest_first = sorted(streams, key=lambda stream: -stream["start"])
-    return {"schema": "otel-itl.view.v1", "name": cut(name), "made": made_unix_us, "streams": newest_first} | (
-        more or {}
-    )
-
-
-def describe_streams(streams: Iterable[StoredStream]) -> list[dict[str, Any]]:
-    """Describe streams, one at a time."""
-    return [describe_stream(stream) for stream in streams]
+    made = time_ns() // MICROSECOND
+    return {"schema": "otel-itl.view.v1", "name": cut(name), "made": made, "streams": newest_first, **more}
 
 
 def stream_id(trace_id: str, span_id: str, request_unix_ns: int) -> str:

@@ -7,8 +7,8 @@ from itertools import chain, compress, islice, repeat
 from operator import sub
 from typing import NamedTuple
 
-from otel_itl.core.arrivals import Arrivals, find_arrivals
-from otel_itl.core.gaps import Gaps, find_gaps, split_by_choice
+from otel_itl.core.arrivals import find_arrivals
+from otel_itl.core.gaps import find_gaps, split_by_choice
 from otel_itl.core.timeline import OUTPUT, Timeline
 
 HIDDEN = 8
@@ -50,36 +50,19 @@ def draw_chunks(timeline: Timeline) -> DrawnChunks:
     measured: set[int] = set()
     selections = split_by_choice(timeline, timeline.output_flags)
     for selected, gaps in zip(selections, find_gaps(timeline, arrivals), strict=True):
-        indexes = list(compress(range(len(timeline)), selected))
-        measured |= _place_choice(arrivals, indexes, gaps, moments, shares)
+        indexes, rest = list(compress(range(len(timeline)), selected)), iter(gaps.samples)
+        for before, index, share in zip(indexes, indexes[1:], gaps.shares or repeat(1), strict=False):
+            if not share:
+                continue
+            # A chunk that came at no known moment is moved to where its samples end.
+            end = moments[before] + sum(islice(rest, share))
+            earliest, latest = arrivals.find_bounds(index)
+            moments[index] = latest if earliest == latest else end
+            shares[index] = share
+            measured.add(index)
     for index, is_output in enumerate(timeline.output_flags):
         if is_output and index not in measured:
             codes[index] |= UNMEASURED
     opened = [] if not timeline.asked else [timeline.asked[0] if timeline.headers is None else timeline.headers]
     holds = list(map(sub, timeline.asked, chain(opened, timeline.arrived)))
     return DrawnChunks(moments, bytes(codes), shares, timeline.asked, holds)
-
-
-def _place_choice(
-    arrivals: Arrivals, indexes: Sequence[int], gaps: Gaps, moments: list[float], shares: list[int]
-) -> set[int]:
-    """Set where the output chunks of one choice are drawn; return those that have samples.
-
-    Args:
-        arrivals: of the stream's chunks.
-        indexes: of the choice's output chunks.
-        gaps: of the choice.
-        moments: of all chunks. A chunk that came at no known moment is moved to where its samples end.
-        shares: of all chunks.
-    """
-    measured: set[int] = set()
-    rest = iter(gaps.samples)
-    for before, index, share in zip(indexes, indexes[1:], gaps.shares or repeat(1), strict=False):
-        if not share:
-            continue
-        shares[index] = share
-        earliest, latest = arrivals.find_bounds(index)
-        end = moments[before] + sum(islice(rest, share))
-        moments[index] = latest if earliest == latest else end
-        measured.add(index)
-    return measured

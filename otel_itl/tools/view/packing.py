@@ -1,11 +1,11 @@
-"""Packs a stream's drawn chunks into a few short strings, which the page's `packed.js` reads."""
+"""Packs a stream's drawn chunks into a few short lists, which the page's `packed.js` reads."""
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from math import floor, log10
+from operator import sub
 from typing import Any
 
 from otel_itl.core.timeline import MICROSECOND
@@ -16,7 +16,6 @@ MIN_DRAWN_HOLD = 1_000_000
 
 BINS_PER_DECADE = 200
 """As in the page's `samples.js`."""
-_CONTINUES = 0x80
 
 
 def pack_chunks(drawn: DrawnChunks, choices: bytes = b"", since: int = 0) -> dict[str, Any]:
@@ -28,13 +27,13 @@ def pack_chunks(drawn: DrawnChunks, choices: bytes = b"", since: int = 0) -> dic
         since: the moment of the chunk before them, in microseconds after the request.
 
     Returns:
-        `n`: the number of chunks; `d`: the differences of their moments, zigzag varints in base64; `k`: codes as runs;
-        and where they are not trivial `w`: shares as runs, `c`: choices as runs, `h`: start and length of each hold.
+        `n`: the number of chunks; `d`: the differences of their moments; `k`: codes as runs; and where they are not
+        trivial `w`: shares as runs, `c`: choices as runs, `h`: start and length of each hold.
     """
     moments = [round(moment / MICROSECOND) for moment in drawn.moments]
     packed: dict[str, Any] = {
         "n": len(moments),
-        "d": b64encode(encode_varints(differences(moments, since))).decode(),
+        "d": list(map(sub, moments, [since, *moments])),
         "k": encode_runs(drawn.codes),
     }
     if any(share != 1 for share in drawn.shares):
@@ -58,25 +57,6 @@ def pack_samples(samples: Iterable[float]) -> list[int]:
     return encode_runs(list(bins))
 
 
-def differences(values: Iterable[int], since: int = 0) -> Iterable[int]:
-    """Yield the difference of each value to the one before it; `since` stands before the first."""
-    for value in values:
-        yield value - since
-        since = value
-
-
 def encode_runs(values: Sequence[int] | bytes) -> list[int]:
     """Encode values as runs: `[value, count, value, count, …]`."""
     return [number for value, run in groupby(values) for number in (value, sum(1 for _ in run))]
-
-
-def encode_varints(values: Iterable[int]) -> bytes:
-    """Encode integers as zigzag varints: seven bits a byte, the lowest first; small ones of either sign are short."""
-    out = bytearray()
-    for value in values:
-        rest = value << 1 if value >= 0 else (-value << 1) - 1
-        while rest >= _CONTINUES:
-            out.append(rest & (_CONTINUES - 1) | _CONTINUES)
-            rest >>= 7
-        out.append(rest)
-    return bytes(out)

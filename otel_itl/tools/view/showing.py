@@ -6,23 +6,14 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import Final
 
 from otel_itl.tools.stderr import print_line
-from otel_itl.tools.view.server.serve import CannotServeError, ServerOptions, ViewServer
-
-__all__ = [
-    "CannotServeError",
-    "PageProcess",
-    "ShownFile",
-    "show_until_interrupted",
-    "shown_by_process",
-    "shown_file",
-]
+from otel_itl.tools.view.server.serve import ServerOptions, ViewServer
 
 _STOP_SECONDS: Final = 3.0
 _READ_SECONDS: Final = 0.5
@@ -37,60 +28,27 @@ def show_until_interrupted(options: ServerOptions, *, opens: bool) -> None:
     Raises:
         CannotServeError: a port cannot be listened on.
     """
-    server = ViewServer(options)
+    server, printed = ViewServer(options), set[str]()
+
+    def print_skipped() -> None:
+        """Print what the server skipped of its input, each line once."""
+        for line in server.describe_skipped():
+            key = line.rpartition(": ")[2] if line.startswith("... and ") else line  # a count that grows is no news
+            if key not in printed:
+                printed.add(key)
+                print_line(line)
+
     try:
         server.start()
         _announce("view", server, opens=opens)
         with suppress(KeyboardInterrupt):
-            server.wait(_SkippedPrinter(server).print_new)
+            server.wait(print_skipped)
     finally:
         server.stop()
 
 
-class _SkippedPrinter:
-    """Prints what a server skipped of its input on standard error, each line once."""
-
-    def __init__(self, server: ViewServer) -> None:
-        self._server = server
-        self._printed: set[str] = set()
-
-    def print_new(self) -> None:
-        """Print the lines that are new."""
-        for line in self._server.describe_skipped():
-            key = line.rpartition(": ")[2] if line.startswith("... and ") else line  # a count that grows is no news
-            if key not in self._printed:
-                self._printed.add(key)
-                print_line(line)
-
-
-class ShownFile:
-    """The page that shows a file of telemetry while a command writes it.
-
-    Args:
-        server: serves the page.
-        command: names the command that writes the file.
-    """
-
-    def __init__(self, server: ViewServer, command: str) -> None:
-        self._server = server
-        self._command = command
-
-    @property
-    def url(self) -> str:
-        """The address of the page."""
-        return self._server.url
-
-    def wait_for_reader(self) -> None:
-        """Keep the page after the file's end, until Ctrl-C; a page that has no stream is not kept."""
-        if not self._server.has_streams(_READ_SECONDS):
-            return
-        print(f"otel-itl {self._command}: the page stays at {self.url} until Ctrl-C", file=sys.stderr, flush=True)
-        with suppress(KeyboardInterrupt):
-            self._server.wait()
-
-
 @contextmanager
-def shown_file(path: Path, command: str, *, opens: bool) -> Iterator[ShownFile]:
+def shown_file(path: Path, command: str, *, opens: bool) -> Iterator[Callable[[], None]]:
     """Show a file that grows on a page for the `with` block.
 
     Args:
@@ -98,15 +56,25 @@ def shown_file(path: Path, command: str, *, opens: bool) -> Iterator[ShownFile]:
         command: names the command that writes it.
         opens: open a browser.
 
+    Yields:
+        A function that keeps the page after the file's end, until Ctrl-C; a page that has no stream is not kept.
+
     Raises:
         CannotServeError: the server does not start.
     """
     server = ViewServer(ServerOptions(sources=(str(path),), port=0, grpc_port=None, name=f"otel-itl {command}"))
+
+    def keep_page() -> None:
+        if server.has_streams(_READ_SECONDS):
+            print(f"otel-itl {command}: the page stays at {server.url} until Ctrl-C", file=sys.stderr, flush=True)
+            with suppress(KeyboardInterrupt):
+                server.wait()
+
     try:
         with _signals_kept():
             server.start()
         _announce(command, server, opens=opens)
-        yield ShownFile(server, command)
+        yield keep_page
     finally:
         server.stop()
 
@@ -159,17 +127,8 @@ def shown_by_process(path: Path, *, opens: bool) -> Iterator[PageProcess]:
 
     The measured clients of this process are not delayed by the page. The process prints where the page is.
     """
-    command = [
-        sys.executable,
-        "-m",
-        "otel_itl",
-        "view",
-        "--port",
-        "0",
-        *([] if opens else ["--no-open"]),
-        "--",
-        str(path),
-    ]
+    options = ["--port", "0", *([] if opens else ["--no-open"])]
+    command = [sys.executable, "-m", "otel_itl", "view", *options, "--", str(path)]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)  # noqa: S603 - ourselves
     page = PageProcess(process)
     try:

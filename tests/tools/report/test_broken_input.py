@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from otel_itl.core.encoding import encode
-from otel_itl.tools.report.reading import documents, lines
-from otel_itl.tools.report.reading.lines import UnreadableSourceError
+from otel_itl.tools.report.reading import documents
+from otel_itl.tools.report.reading.documents import UnreadableSourceError
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import read_streams
 
@@ -200,9 +200,8 @@ def test_five_of_a_kind_are_described_and_the_others_counted(good: Any, read: An
 
 
 def test_a_line_longer_than_the_limit_is_skipped(made: Any, write: Any, read_files: Any, monkeypatch: Any) -> None:
-    documents = [made.spans(made.span(made.timeline(*[20] * chunks))) for chunks in (3, 3_000, 3)]
-    file = write(*documents)
-    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 20_000)
+    file = write(*(made.spans(made.span(made.timeline(*[20] * chunks))) for chunks in (3, 3_000, 3)))
+    monkeypatch.setattr(documents, "MAX_LINE_BYTES", 20_000)
     reading = read_files(file)
     assert (len(reading.streams), reading.skip_counts) == (2, {"not_json": 1})
 

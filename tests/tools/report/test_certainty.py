@@ -11,7 +11,6 @@ import pytest
 from otel_itl.core.measures import measure
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.tools.report.certainty import (
-    REMEDIES,
     Cause,
     Flag,
     Known,
@@ -147,7 +146,7 @@ def test_what_is_known_of_several_models_is_put_together() -> None:
 def test_the_cause_is_the_host_where_the_reader_got_no_cpu_and_had_to_catch_up(
     host_delay: float | None, expected: Cause
 ) -> None:
-    assert expected is find_uncertainty_cause(late(200, 30, host_delay), "time_to_first_token")
+    assert expected is find_uncertainty_cause(late(200, 30, host_delay))
 
 
 @pytest.mark.parametrize(("host_delay", "expected"), [(None, True), (0.007, True), (0.008, False)])
@@ -158,7 +157,7 @@ def test_a_stream_is_blocked_whose_chunks_are_late_without_a_wait_for_a_cpu(
 
 
 def test_every_flag_has_one_sentence_of_what_to_do() -> None:
-    assert [flag for flag in Flag if REMEDIES[flag].count(".") != 1 or not REMEDIES[flag].endswith(".")] == []
+    assert [flag for flag in Flag if flag.remedy.count(".") != 1 or not flag.remedy.endswith(".")] == []
 
 
 def test_the_documentation_has_what_to_do_about_each_flag() -> None:
@@ -172,7 +171,7 @@ def test_the_glossary_has_what_to_do_about_each_flag() -> None:
     assert [flag for flag, sentence in wanted.items() if sentence not in page] == []
 
 
-BLOCKED = f"blocked: {REMEDIES[Flag.BLOCKED]}"
+BLOCKED = f"blocked: {Flag.BLOCKED.remedy}"
 CALLER = "caller-bound: Read the stream in a task or a thread that does nothing else."
 HOST = "host-bound: Give the process more CPU."
 
@@ -186,7 +185,7 @@ HOST = "host-bound: Give the process more CPU."
         ({Flag.BLOCKED: 9, Flag.HOST_BOUND: 12, Flag.CALLER_BOUND: 12}, [BLOCKED]),
         ({Flag.BLOCKED: 9, Flag.HOST_BOUND: 30, Flag.CALLER_BOUND: 30}, [BLOCKED, HOST]),
         ({Flag.CALLER_BOUND: 1, Flag.IMPUTED: 30, Flag.EXCLUDED: 40}, [CALLER]),
-        ({Flag.IMPUTED: 30}, [f"imputed: {REMEDIES[Flag.IMPUTED]}"]),
+        ({Flag.IMPUTED: 30}, [f"imputed: {Flag.IMPUTED.remedy}"]),
     ],
 )
 def test_one_thing_is_to_be_done_about_a_stream(counts: dict[Flag, int], expected: list[str]) -> None:

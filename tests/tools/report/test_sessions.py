@@ -57,7 +57,7 @@ def test_figures_are_of_all_its_gaps(sessions: Any, requests: Any) -> None:
 
 def test_a_state_that_is_on_no_span_is_derived(sessions: Any, requests: Any) -> None:
     (row,) = sessions(*requests(*PACES))
-    degraded = [request.request_index for request in row.requests if request.degraded]
+    degraded = [request.state.request_index for request in row.requests if request.state.degraded]
     assert (degraded, row.degraded_since, row.degraded_until) == ([7, 8], 7, None)
     assert row.latency_ratio == pytest.approx(3, rel=0.1)
 
@@ -65,7 +65,7 @@ def test_a_state_that_is_on_no_span_is_derived(sessions: Any, requests: Any) -> 
 def test_requests_count_in_order_of_time_whatever_their_order_in_the_file(sessions: Any, requests: Any) -> None:
     (forward,), (backward,) = sessions(*(spans := requests(*PACES))), sessions(*reversed(spans))
     assert forward == backward
-    assert [request.request_index for request in backward.requests] == [*range(1, 9)]
+    assert [request.state.request_index for request in backward.requests] == [*range(1, 9)]
 
 
 def test_a_state_on_spans_is_used(sessions: Any, requests: Any, made: Any) -> None:
@@ -75,7 +75,7 @@ def test_a_state_on_spans_is_used(sessions: Any, requests: Any, made: Any) -> No
         *requests(20, **state(3, 0.8)),
     ]
     (row,) = sessions(*spans)
-    assert [(request.request_index, request.latency_ratio) for request in row.requests] == [
+    assert [(request.state.request_index, request.state.latency_ratio) for request in row.requests] == [
         (1, None),
         (2, 1.9),
         (3, 0.8),
@@ -100,7 +100,7 @@ def test_a_request_whose_caller_was_too_slow_has_no_latency_ratio(sessions: Any,
     asked = [0, *(moment - 10_000 for moment in timeline.arrived[1:])]
     slow = made.span(replace(timeline, asked=array("q", asked)), **{names.SESSION_ID: "agent-7"})
     (row,) = sessions(*attentive, slow)
-    assert [(request.itl_p50, request.latency_ratio) for request in row.requests] == [
+    assert [(request.measures.itl_p50, request.state.latency_ratio) for request in row.requests] == [
         (0.02, None),
         (0.02, 1.0),
         (0.06, None),

@@ -17,7 +17,7 @@ from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.tools.report.other_tools import TOOLS
 from otel_itl.tools.report.reading.span_facts import NO_FACTS, SessionFacts, SLOFacts, SpanFacts, StallFacts
 from otel_itl.tools.report.reading.streams import StoredStream
-from otel_itl.tools.report.render.report import print_report, print_session
+from otel_itl.tools.report.render.report import print_report
 from otel_itl.tools.report.render.terminal import open_terminal
 from otel_itl.tools.report.summary import summarize
 
@@ -348,7 +348,7 @@ def one_session(made: Any) -> Shown:
             for number, (timeline, one) in enumerate(zip(timelines, facts, strict=True))
         ]
         file = io.StringIO()
-        print_session(summarize(streams).sessions[0], open_terminal(file, width=columns))
+        print_report(summarize(streams).sessions[0], open_terminal(file, width=columns))
         return file.getvalue()
 
     return show_it
@@ -429,7 +429,7 @@ def test_a_request_of_a_session_is_shown_with_its_errors(made: Any) -> None:
         span_facts=facts,
     )
     file = io.StringIO()
-    print_session(summarize([stream]).sessions[0], open_terminal(file, width=80))
+    print_report(summarize([stream]).sessions[0], open_terminal(file, width=80))
     (line,) = (line.split() for line in file.getvalue().splitlines() if line.endswith("completed"))
     assert line == ["1", "22:13:21", "m", "510", "(-30)", "20.0", "20.0", "(+30)", "-", "not", "known", "completed"]
 

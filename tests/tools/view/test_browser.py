@@ -22,8 +22,8 @@ from otel_itl.core.timeline import Kind, Outcome
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import read_streams
 from otel_itl.tools.report.worst_stream import describe_worst
-from otel_itl.tools.view.bundle import render_single_file
-from otel_itl.tools.view.document import describe_page, describe_streams
+from otel_itl.tools.view.bundle import render_page
+from otel_itl.tools.view.document import describe_page, describe_stream
 
 if TYPE_CHECKING:
     from conftest import Client
@@ -57,8 +57,8 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
             timeline = make_timeline(gaps, start_ms=number * 300, outcome=outcome)
             file.write(json.dumps(document_of(make_stream(timeline, model=model, **more))) + "\n")
     page = folder / "page.html"
-    streams = describe_streams(read_streams([str(path)], SkippedInput()))
-    page.write_text(render_single_file(describe_page(streams, name="spans.jsonl", made_unix_us=REQUESTED // 1_000)))
+    streams = [describe_stream(stream) for stream in read_streams([str(path)], SkippedInput())]
+    page.write_text(render_page(describe_page(streams, "spans.jsonl", {"made": REQUESTED // 1_000})))
     return page.as_uri()
 
 
@@ -178,7 +178,9 @@ def test_a_stream_is_copied_as_json(browser: Browser, saved: str) -> None:
     browser.press("j")
     browser.wait("return itl.detail.stream")
     copied = json.loads(browser.run("return itl.detail.toJson()"))
-    assert (copied["outcome"], len(copied["timeline"]["moments_us"])) == ("error", 41) or copied["m"]["outputs"] == 41
+    assert (copied["outcome"], len(copied["timeline"]["moments_us"])) == ("error", 41) or copied["measures"][
+        "output_chunk_count"
+    ] == 41
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])

@@ -11,7 +11,7 @@ from made import REQUESTED
 
 from otel_itl.tools.explain.findings import Change, Target
 from otel_itl.tools.explain.render.page import describe_for_page
-from otel_itl.tools.view.bundle import render_single_file
+from otel_itl.tools.view.bundle import render_page
 from otel_itl.tools.view.document import describe_page
 from tests.tools.explain.made_explanations import (
     AT,
@@ -35,11 +35,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     facts = make_facts(explained={Target.ITL: 0.5})
     switches = (make_switch(Change("gpt-4o", EVIL, AT)),)
     explanation = make_explanation(IDLE, TUESDAY, PROMPT, models=(facts,), switches=switches)
-    document = describe_page([], name="x", made_unix_us=REQUESTED // 1_000) | {
-        "explanation": describe_for_page(explanation)
-    }
+    document = describe_page([], "x", {"made": REQUESTED // 1_000}) | {"explanation": describe_for_page(explanation)}
     path = tmp_path_factory.mktemp("page") / "page.html"
-    path.write_text(render_single_file(document))
+    path.write_text(render_page(document))
     with opened_browser() as browser:
         browser.resize(1280, 900)
         browser.complaints()
@@ -95,6 +93,6 @@ def test_the_table_behind_a_picture_has_its_data(page: Browser) -> None:
 
 def test_a_page_without_an_explanation_has_no_such_panel(page: Browser, tmp_path: Path) -> None:
     path = tmp_path / "plain.html"
-    path.write_text(render_single_file(describe_page([], name="x", made_unix_us=REQUESTED // 1_000)))
+    path.write_text(render_page(describe_page([], "x", {"made": REQUESTED // 1_000})))
     page.open(path.as_uri())
     assert page.run("return document.getElementById('explain').hidden") is True

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from math import isnan
-from operator import add, floordiv, mul, sub, truediv
-from typing import Any, Final
+from types import CodeType
+from typing import Any, Final, NamedTuple
 
 from otel_itl.core.timeline import Timeline
 from otel_itl.tools.report.other_tools.definitions import TOOLS
@@ -23,35 +21,26 @@ from otel_itl.tools.report.other_tools.quantities import (
 from otel_itl.tools.report.other_tools.schema import Figure, ToolDefinition
 
 MILLISECOND: Final = 1_000_000
-FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+FUNCTIONS: Final[dict[str, Any]] = {
+    "__builtins__": {},
     "otherwise": lambda value, default: default if value is None else value,
     "when": lambda condition, value: None if condition is None else value,
     "positive": lambda value: None if value is None or value <= 0 else value,
     "after_first": lambda count: None if count is None or count <= 1 else count - 1,
+    "ratio": lambda part, whole: None if part is None or not whole else part / whole,
 }
 """`otherwise(x, d)`: x, but d where x is absent; `when(c, x)`: x, but absent where c is; `positive(x)`: x, but absent
-where it is 0; `after_first(n)`: n - 1, but absent where n is 1 or 0."""
-
-_OPERATORS: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
-    ast.Add: add,
-    ast.Sub: sub,
-    ast.Mult: mul,
-    ast.Div: truediv,
-    ast.FloorDiv: floordiv,
-}
+where it is 0; `after_first(n)`: n - 1, but absent where n is 1 or 0; `ratio(a, b)`: a / b, as an argument of these."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolFigures:
-    """The figures of one stream or of several, as one tool defines them."""
+class ToolFigures(NamedTuple):
+    """The figures of one stream as one tool defines them."""
 
     figures: Mapping[str, float | None]
     """By the tool's own names. None: the tool has no such number, or a timeline does not contain it."""
-    itl: Sequence[float] = ()
-    """The tool's inter-token (or inter-chunk) latencies of one stream, in milliseconds: in order of time, but those of
-    `otel_itl` ascending. Empty where the tool keeps no such list, and for several streams."""
-    formulas: Mapping[str, str]
-    """How each figure is computed, by the same names; that of `itl` by the tool's name for it."""
+    itl: Sequence[float]
+    """The tool's inter-token (or inter-chunk) latencies in milliseconds: in order of time, but those of `otel_itl`
+    ascending. Empty where the tool keeps no such list."""
 
 
 def figures_as(timeline: Timeline, tool: str) -> ToolFigures:
@@ -74,11 +63,11 @@ def figures_as(timeline: Timeline, tool: str) -> ToolFigures:
         if figure.role != "itl"
     }
     itl = [latency / MILLISECOND for latency in stream.itl]
-    return ToolFigures(figures=figures, itl=itl, formulas=definition.formulas)
+    return ToolFigures(figures, itl)
 
 
-def summary_as(timelines: Sequence[Timeline], tool: str) -> ToolFigures:
-    """Compute the figures of several streams together, as another tool summarizes a run.
+def summary_as(timelines: Sequence[Timeline], tool: str) -> dict[str, float | None]:
+    """Compute the figures of several streams together, by the names that another tool's summary of a run has for them.
 
     A figure that is unknown for one of the streams is None: leaving that stream out would give another number.
 
@@ -89,59 +78,30 @@ def summary_as(timelines: Sequence[Timeline], tool: str) -> ToolFigures:
     streams = [_ToolStream(definition, timeline) for timeline in timelines]
     complete = all(stream.is_complete for stream in streams)
     figures: dict[str, float | None] = {}
-    formulas: dict[str, str] = {}
-    for figure in definition.figures:
-        if figure.pooled:
-            values = [value for stream in streams for value in stream.pooled(figure)] if complete else [UNKNOWN]
-            for name in definition.statistics.split():
-                label = definition.statistic_name(figure, name)
-                figures[label] = _statistic(definition, name, sorted(values))
-                formulas[label] = f"{name} over all streams: {figure.formula}"
+    for figure in definition.pooled_figures:
+        values = sorted(value for stream in streams for value in stream.pooled(figure)) if complete else [UNKNOWN]
+        for statistic in definition.statistics.split():
+            figures[definition.statistic_name(figure, statistic)] = _statistic(definition, statistic, values)
     run = [stream.in_run() for stream in streams] if complete and definition.run_figures else []
     for figure in definition.run_figures:
         figures[figure.name] = _convert_result(figure, RUN_QUANTITIES[figure.value](run) if run else None)
-        formulas[figure.name] = figure.formula
-    return ToolFigures(figures=figures, formulas=formulas)
+    return figures
 
 
-def evaluate(expression: str, look_up: Callable[[str], Any]) -> Any:
-    """Compute an expression.
+def evaluate(expression: str, names: Any) -> Any:
+    """Compute an expression of Python, with what `names` returns for each name, and with `FUNCTIONS`.
 
-    The result of an operator is absent (None) where an operand is, and where it divides by zero.
-
-    Args:
-        expression: names, fields of a named object, numbers, `+ - * / //` and `FUNCTIONS`, in Python's syntax.
-        look_up: returns the value of a name.
-
-    Raises:
-        ValueError: the expression contains anything else.
+    It is absent (None) where an operand of an operator is, and where it divides by zero.
     """
-    return _evaluate(_parsed(expression), look_up)
+    try:
+        return eval(_compiled(expression), FUNCTIONS, names)  # noqa: S307 - the expressions are those of our table
+    except (TypeError, ZeroDivisionError):
+        return None
 
 
 @cache
-def _parsed(expression: str) -> ast.expr:
-    return ast.parse(expression, mode="eval").body
-
-
-def _evaluate(node: ast.expr, look_up: Callable[[str], Any]) -> Any:
-    """Compute one node of an expression's syntax tree."""
-    match node:
-        case ast.Constant(value=value):
-            return value
-        case ast.Name(id=name):
-            return look_up(name)
-        case ast.Attribute(value=owner, attr=field):
-            return getattr(_evaluate(owner, look_up), field)
-        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
-            first, second = _evaluate(left, look_up), _evaluate(right, look_up)
-            try:
-                return None if first is None or second is None else _OPERATORS[type(operator)](first, second)
-            except ZeroDivisionError:
-                return None
-        case ast.Call(func=ast.Name(id=name), args=arguments) if name in FUNCTIONS:
-            return FUNCTIONS[name](*(_evaluate(argument, look_up) for argument in arguments))
-    raise ValueError(f"an expression cannot contain {ast.unparse(node)!r}.")
+def _compiled(expression: str) -> CodeType:
+    return compile(expression, "<definition>", "eval")
 
 
 class _ToolStream:
@@ -155,9 +115,14 @@ class _ToolStream:
         self.is_complete = not (left_out and definition.needs_every_chunk)
         self._has_figures = self.is_complete and (bool(self._facts.tokens) or not definition.needs_token)
 
+    def __getitem__(self, name: str) -> Any:
+        """Return a figure or a quantity of the stream; raises KeyError where there is none of this name."""
+        expression = self._expressions.get(name)
+        return STREAM_QUANTITIES[name](self._facts) if expression is None else evaluate(expression, self)
+
     def value(self, expression: str) -> Any:
         """Evaluate an expression; None where the tool has no figures of the stream."""
-        return evaluate(expression, self._look_up) if self._has_figures else None
+        return evaluate(expression, self) if self._has_figures else None
 
     @property
     def itl(self) -> Sequence[float]:
@@ -173,10 +138,6 @@ class _ToolStream:
     def in_run(self) -> StreamInRun:
         """Return what the quantities of several streams are computed from."""
         return StreamInRun(self._facts.timeline, self.value(self._roles["ttft"]), self.itl)
-
-    def _look_up(self, name: str) -> Any:
-        expression = self._expressions.get(name)
-        return STREAM_QUANTITIES[name](self._facts) if expression is None else evaluate(expression, self._look_up)
 
 
 def _definition(tool: str) -> ToolDefinition:

@@ -85,9 +85,19 @@ class ToolDefinition:
         return self.label.format(figure=figure.summary_name, statistic=statistic)
 
     @property
+    def pooled_figures(self) -> list[Figure]:
+        """The figures that are in a summary."""
+        return [figure for figure in self.figures if figure.pooled]
+
+    @property
     def formulas(self) -> dict[str, str]:
-        """Name of each figure of one stream → its formula in words."""
-        return {figure.name: figure.formula for figure in self.figures}
+        """Name of each figure, of one stream and of several → its formula in words."""
+        statistics = {
+            self.statistic_name(figure, name): f"{name} over all streams: {figure.formula}"
+            for figure in self.pooled_figures
+            for name in self.statistics.split()
+        }
+        return {**{figure.name: figure.formula for figure in (*self.figures, *self.run_figures)}, **statistics}
 
     @property
     def roles(self) -> dict[str, str]:

@@ -73,7 +73,7 @@ def iterate_token_logs(document: Mapping[str, Any], wanted: Container[str] = TOK
     for of_resource in document.get("resourceLogs") or ():
         for record in _records(of_resource, "scopeLogs", "logRecords"):
             # Before log records had an event name of their own, it was an attribute.
-            name = str(record.get("eventName") or _name_from_attributes(record) or "")
+            name = str(record.get("eventName") or _name_from_attributes(record))
             if name in wanted:
                 event = (name, int(record.get("timeUnixNano", 0)), _attributes(record))
                 yield TokenLogRecord(_identifier(record, "traceId"), _identifier(record, "spanId"), event)
@@ -99,13 +99,11 @@ def _identifier(record: Mapping[str, Any], name: str) -> str:
     return identifier if identifier.strip("0") else ""
 
 
-def _name_from_attributes(record: Mapping[str, Any]) -> str | None:
-    """Return the event name that a log record has as an attribute, as older exporters wrote it; None: it has none."""
-    for attribute in record.get("attributes") or ():
-        if attribute.get("key") == "event.name":
-            name = attribute["value"].get("stringValue")
-            return None if name is None else str(name)
-    return None
+def _name_from_attributes(record: Mapping[str, Any]) -> str:
+    """Return the event name that a log record has as an attribute, as older exporters wrote it; empty: it has none."""
+    attributes = record.get("attributes") or ()
+    values = (attribute["value"].get("stringValue") for attribute in attributes if attribute.get("key") == "event.name")
+    return str(next(values, None) or "")
 
 
 def _attributes(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -64,6 +64,11 @@ class SkippedInput:
         if len(described) < MAX_DESCRIBED:
             described.append(f"{where}: {_WORDS[reason][0]}" + (f": {details}" if details else ""))
 
+    @property
+    def by_name(self) -> dict[str, int]:
+        """Value of each `SkipReason` → count."""
+        return {reason.value: self.counts[reason] for reason in SkipReason}
+
     def describe(self) -> Iterator[str]:
         """Yield a line for each of the first five of a kind, then one with the number of further ones."""
         for reason, described in tuple(self._described.items()):

@@ -48,18 +48,6 @@ class SessionFacts(NamedTuple):
     scope: str | None
 
 
-class UpstreamFacts(NamedTuple):
-    """Who answered a request, and how much of its prompt was in the cache."""
-
-    server: str | None = None
-    """`ADDRESS:PORT`, or the address alone."""
-    response_model: str | None = None
-    cached_input_tokens: int | None = None
-
-
-NO_UPSTREAM = UpstreamFacts()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanFacts:
     """The facts of one span. None: not on the span. An attribute of an unexpected type counts as missing."""
@@ -76,7 +64,11 @@ class SpanFacts:
     """Also where other threads of its process kept the reader from running, which no timeline shows."""
     server_durations: Mapping[str, float] = field(default_factory=dict)
     """What the server reported of its own time (s), by the keys of `conventions.SERVER_DURATIONS`."""
-    upstream: UpstreamFacts = NO_UPSTREAM
+    server: str | None = None
+    """Who answered the request: `ADDRESS:PORT`, or the address alone."""
+    response_model: str | None = None
+    cached_input_tokens: int | None = None
+    """Tokens of the prompt that were in the cache."""
     instance: str | None = None
     """The process that made the request: `service.instance.id`, else host and process id."""
 
@@ -90,28 +82,43 @@ def read_span_facts(
     resource: Mapping[str, Any] | None = None,
 ) -> SpanFacts:
     """Read the facts from the attributes of a span, from those of its stall events, and from those of its resource."""
+    cached = _number(attributes, names.USAGE_CACHE_READ_TOKENS)
     return SpanFacts(
-        upstream=_upstream(attributes),
+        server=_server(attributes),
+        response_model=read_text(attributes, names.RESPONSE_MODEL),
+        cached_input_tokens=None if cached is None else int(cached),
         instance=_instance(resource or {}),
         session_id=read_session_id(attributes),
         session=_session(attributes),
         slo=_slo(attributes),
         stalls=_stalls(attributes, stall_events),
-        error_type=_text(attributes, names.ERROR_TYPE),
+        error_type=read_text(attributes, names.ERROR_TYPE),
         host_delay=_number(attributes, names.HOST_DELAY),
         is_consumer_bound=attributes.get(names.CONSUMER_BOUND) is True,
         is_host_bound=attributes.get(names.HOST_BOUND) is True,
-        server_durations={
-            key: seconds
-            for key, name in names.SERVER_DURATIONS.items()
-            if (seconds := _number(attributes, name)) is not None
-        },
+        server_durations=_server_durations(attributes),
     )
+
+
+def _server_durations(attributes: Mapping[str, Any]) -> dict[str, float]:
+    """Read the server's own times, those that are there."""
+    durations = {key: _number(attributes, name) for key, name in names.SERVER_DURATIONS.items()}
+    return {key: seconds for key, seconds in durations.items() if seconds is not None}
 
 
 def read_session_id(attributes: Mapping[str, Any]) -> str | None:
     """Read the id of the session: `session.id`, else `gen_ai.conversation.id`."""
-    return _text(attributes, names.SESSION_ID) or _text(attributes, names.CONVERSATION_ID)
+    return read_text(attributes, names.SESSION_ID, names.CONVERSATION_ID)
+
+
+def read_stall(event: Mapping[str, Any]) -> StallFacts | None:
+    """Read one stall from the attributes of its event; None without a duration."""
+    duration = _number(event, names.STALL_DURATION)
+    if duration is None:
+        return None
+    phase, cause = read_text(event, names.STALL_PHASE), read_text(event, names.STALL_CAUSE)
+    start, is_alive = _number(event, names.STALL_START), event.get(names.STALL_ALIVE) is True
+    return StallFacts(phase, cause, 1, duration, duration, start, is_alive)
 
 
 def _session(attributes: Mapping[str, Any]) -> SessionFacts | None:
@@ -123,13 +130,13 @@ def _session(attributes: Mapping[str, Any]) -> SessionFacts | None:
         request_index=int(index),
         latency_ratio=_number(attributes, names.SESSION_LATENCY_RATIO),
         degraded=attributes.get(names.SESSION_DEGRADED) is True,
-        scope=_text(attributes, names.SESSION_DEGRADATION_SCOPE),
+        scope=read_text(attributes, names.SESSION_DEGRADATION_SCOPE),
     )
 
 
 def _slo(attributes: Mapping[str, Any]) -> SLOFacts | None:
     """Read the SLO; None without a profile."""
-    profile = _text(attributes, names.SLO_PROFILE)
+    profile = read_text(attributes, names.SLO_PROFILE)
     if profile is None:
         return None
     return SLOFacts(
@@ -141,20 +148,15 @@ def _slo(attributes: Mapping[str, Any]) -> SLOFacts | None:
     )
 
 
-def _upstream(attributes: Mapping[str, Any]) -> UpstreamFacts:
-    """Read who answered, and the tokens that were in the cache."""
-    address, port = _text(attributes, names.SERVER_ADDRESS), _number(attributes, names.SERVER_PORT)
-    cached = _number(attributes, names.USAGE_CACHE_READ_TOKENS)
-    return UpstreamFacts(
-        server=address if address is None or port is None else f"{address}:{port:.0f}",
-        response_model=_text(attributes, names.RESPONSE_MODEL),
-        cached_input_tokens=None if cached is None else int(cached),
-    )
+def _server(attributes: Mapping[str, Any]) -> str | None:
+    """Read who answered; None: not known."""
+    address, port = read_text(attributes, names.SERVER_ADDRESS), _number(attributes, names.SERVER_PORT)
+    return address if address is None or port is None else f"{address}:{port:.0f}"
 
 
 def _instance(resource: Mapping[str, Any]) -> str | None:
     """Read the identity of the process from the attributes of the resource; None where they do not have it."""
-    instance, process = _text(resource, "service.instance.id"), _number(resource, "process.pid")
+    instance, process = read_text(resource, "service.instance.id"), _number(resource, "process.pid")
     if instance is not None or process is None:
         return instance
     return f"{resource.get('host.name', '')} {process:.0f}"
@@ -165,19 +167,7 @@ def _stalls(attributes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) 
     count = _number(attributes, names.STALL_COUNT)
     if count is None:
         return None
-    stalls = [
-        StallFacts(
-            _text(event, names.STALL_PHASE),
-            _text(event, names.STALL_CAUSE),
-            1,
-            duration,
-            duration,
-            start=_number(event, names.STALL_START),
-            is_alive=event.get(names.STALL_ALIVE) is True,
-        )
-        for event in events
-        if (duration := _number(event, names.STALL_DURATION)) is not None
-    ]
+    stalls = [stall for stall in map(read_stall, events) if stall is not None]
     more = int(count) - len(stalls)
     if more > 0:
         # A span has an event for each of the first few stalls only; its attributes sum up all of them.
@@ -189,9 +179,10 @@ def _stalls(attributes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) 
     return stalls
 
 
-def _text(attributes: Mapping[str, Any], name: str) -> str | None:
-    value = attributes.get(name)
-    return value if isinstance(value, str) and value else None
+def read_text(attributes: Mapping[str, Any], *candidates: str) -> str | None:
+    """Read the first of these attributes that is a text, and not empty; None: none of them is."""
+    found = (attributes.get(name) for name in candidates)
+    return next((value for value in found if isinstance(value, str) and value), None)
 
 
 def _number(attributes: Mapping[str, Any], name: str) -> float | None:

@@ -21,7 +21,7 @@ from otel_itl.tools.report.reading.otlp import (
     iterate_token_logs,
 )
 from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
-from otel_itl.tools.report.reading.span_facts import NO_FACTS, SpanFacts, read_session_id, read_span_facts
+from otel_itl.tools.report.reading.span_facts import NO_FACTS, SpanFacts, read_session_id, read_span_facts, read_text
 
 UNKNOWN = "unknown"
 
@@ -230,15 +230,10 @@ def read_identity(
 ) -> Identity:
     """Read the names of a stream from its span's attributes; `unknown` where they are missing."""
     group = None if group_by is None else attributes.get(group_by, (resource or {}).get(group_by))
-
-    def text(*candidates: str) -> str:
-        found = (attributes.get(name) for name in candidates)
-        return next((value for value in found if isinstance(value, str) and value), UNKNOWN)
-
     return Identity(
-        provider=text(names.PROVIDER_NAME, "gen_ai.system"),
-        model=text(names.REQUEST_MODEL, names.RESPONSE_MODEL),
-        operation=text(names.OPERATION_NAME),
+        provider=read_text(attributes, names.PROVIDER_NAME, "gen_ai.system", "llm.provider", "llm.system") or UNKNOWN,
+        model=read_text(attributes, names.REQUEST_MODEL, names.RESPONSE_MODEL, "llm.model_name") or UNKNOWN,
+        operation=read_text(attributes, names.OPERATION_NAME) or UNKNOWN,
         group=None if group is None else str(group),
     )
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import Any
 
+from otel_itl.core.measures import Measures
 from otel_itl.core.metric_conventions import LATENCY_BUCKETS
 from otel_itl.core.timeline import SECOND
 from otel_itl.tools.report.certainty import find_error
 from otel_itl.tools.report.json_text import encode_json
 from otel_itl.tools.report.model_summary import ModelSummary
-from otel_itl.tools.report.other_tools import TOOLS, summary_as
-from otel_itl.tools.report.sessions import SessionSummary
+from otel_itl.tools.report.other_tools import TOOLS
+from otel_itl.tools.report.sessions import RequestSummary, SessionSummary
+from otel_itl.tools.report.slo import Verdict
 from otel_itl.tools.report.summary import Report
 from otel_itl.tools.report.worst_stream import WorstStream
 
@@ -26,6 +28,8 @@ _LATENCIES = (
     "known",
 )
 """Our own figures of a row, which another tool's figures replace."""
+
+_FIGURES_OF_REQUEST = ("duration", "time_to_first_token", "itl_p50", "itl_p99", "itl_mean")
 
 
 def report_to_json(report: Report, session: SessionSummary | None = None) -> str:
@@ -60,7 +64,7 @@ def _tool_to_data(tool: str | None) -> dict[str, Any]:
         "counts": definition.tokens.words,
         "ends": definition.ends,
         "percentiles": definition.percentiles.words,
-        "formulas": {**definition.formulas, **summary_as([], tool).formulas},
+        "formulas": definition.formulas,
     }
 
 
@@ -88,8 +92,8 @@ def _worst_to_data(worst: WorstStream) -> dict[str, Any]:
         **(ours if worst.figures is None else {"figures": dict(worst.figures)}),
         "output_chunks": stream.measures.output_chunk_count,
         "longest_latency": worst.longest,
-        "longest_latency_uncertainty": worst.longest_uncertainty,
-        "longest_latency_uncertainty_above": worst.longest_uncertainty_above,
+        "longest_latency_uncertainty": find_error(stream.measures, "itl_max"),
+        "longest_latency_uncertainty_above": find_error(stream.measures, "itl_max", is_above=True),
         "gap": gap and {"start": gap.start / SECOND, "end": gap.end / SECOND, "position": gap.position},
     }
 
@@ -97,5 +101,20 @@ def _worst_to_data(worst: WorstStream) -> dict[str, Any]:
 def _session_to_data(session: SessionSummary, *, in_full: bool) -> dict[str, Any]:
     """Return a session with the number of its requests, or in full with each of them."""
     data: dict[str, Any] = {field.name: getattr(session, field.name) for field in fields(session)}
-    data["requests"] = [asdict(request) for request in session.requests] if in_full else len(session.requests)
-    return data | {"itl_mean_by_request": [request.itl_mean for request in session.requests]}
+    data["requests"] = list(map(_request_to_data, session.requests)) if in_full else len(session.requests)
+    return data | {"itl_mean_by_request": [request.measures.itl_mean for request in session.requests]}
+
+
+def _request_to_data(request: RequestSummary) -> dict[str, Any]:
+    """Return one request of a session, with its figures and the state of the session at its end."""
+    data: dict[str, Any] = {field.name: getattr(request, field.name) for field in fields(request)}
+    measures: Measures = data.pop("measures")
+    return {
+        **data.pop("state")._asdict(),
+        **data,
+        **{name: getattr(measures, name) for name in _FIGURES_OF_REQUEST},
+        "time_to_first_token_uncertainty": find_error(measures, "time_to_first_token"),
+        "itl_p99_uncertainty": find_error(measures, "itl_p99"),
+        "itl_p99_uncertainty_above": find_error(measures, "itl_p99", is_above=True),
+        "slo_met": {Verdict.MET: True, Verdict.MISSED: False}.get(data["slo_verdict"]),
+    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple
 from typing import TYPE_CHECKING, Final
 
 from rich.padding import Padding
@@ -18,14 +17,13 @@ from otel_itl.tools.report.render.number_format import (
     format_count,
     format_duration,
     format_edge,
-    format_milliseconds,
     format_rate,
     format_share,
     make_printable,
     pluralize,
 )
 from otel_itl.tools.report.render.styles import FAILURES, STYLES
-from otel_itl.tools.report.render.tables import INDENT, Column, NamedTable
+from otel_itl.tools.report.render.tables import INDENT, Column, NamedTable, count_column, time_column
 from otel_itl.tools.report.render.terminal import Terminal
 from otel_itl.tools.report.render.timeline_chart import Glyphs
 from otel_itl.tools.report.slo import SLOSummary
@@ -40,33 +38,67 @@ _MIN_HISTOGRAM_WIDTH = 12
 _MARK = "*"
 """Stands behind the name of a model whose figures have a note."""
 
+
+def _count_all(summary: SLOSummary) -> int:
+    return summary.streams + summary.streams_not_known
+
+
+def _format_met(summary: SLOSummary) -> Text:
+    """Format the share of streams that met an SLO: `62.5 %`, or between which two it is: `38 to 75 %`."""
+    least, most, streams = summary.streams_met, summary.streams_met + summary.streams_not_known, _count_all(summary)
+    if not streams:
+        return Text(ABSENT)
+    bounds = f"{100 * least / streams:.0f} to {100 * most / streams:.0f} %"
+    is_missed = summary.target is not None and most < summary.target * streams
+    return Text(format_share(least, streams) if least == most else bounds, style=STYLES["outcome"] if is_missed else "")
+
+
 _LATENCIES: Final = (
-    *(Column(name, 6, group="TTFT, ms") for name in ("p50", "p95", "p99")),
-    *(Column(name, 6, group="inter-token latency, ms") for name in ("p50", "p95", "p99", "max", "mean")),
-    Column("ms", 6, above="TPOT"),
-    Column("tok/s", 6, above="speed"),
+    *(time_column(name, f"time_to_first_token.{name}", group="TTFT, ms") for name in ("p50", "p95", "p99")),
+    *(
+        time_column(name, f"inter_token_latency.{name}", group="inter-token latency, ms")
+        for name in ("p50", "p95", "p99", "max", "mean")
+    ),
+    time_column("ms", "time_per_output_token", above="TPOT"),
+    Column("tok/s", 6, above="speed", cell=lambda row: format_rate(row.output_speed)),
 )
 _COUNTS: Final = (
-    Column("streams", 8),
-    Column("tokens", 7),
-    Column("chunks", 7),
-    Column("imputed", 8, above="gaps"),
-    Column("excluded", 9, above="gaps"),
-    Column("bound", 8, above="caller-"),
+    count_column("streams", "streams", 8),
+    count_column("tokens", "output_tokens", 7),
+    count_column("chunks", "output_chunks", 7),
+    count_column("imputed", "imputed", 8, above="gaps"),
+    count_column("excluded", "excluded", 9, above="gaps"),
+    count_column("bound", "consumer_bound", 8, above="caller-"),
 )
-_HOST_BOUND: Final = Column("bound", 7, above="host-")
+_HOST_BOUND: Final = count_column("bound", "host_bound", 7, above="host-")
 """A column that is shown where there are such streams."""
+_BY_SERVER: Final = {
+    "load": "load",
+    "prompt": "prompt",
+    "decode": "decode",
+    "byte 1": "first_byte",
+    "total": "total",
+}
+_MEASURED: Final = {"TTFT": "time_to_first_token", "decode": "decode_time", "total": "duration"}
 _SERVER: Final = (
-    Column("streams", 8),
-    *(Column(name, 7, group="by the server, ms") for name in ("load", "prompt", "decode", "byte 1", "total")),
-    *(Column(name, 7, group="measured here, ms") for name in ("TTFT", "decode", "total")),
+    count_column("streams", "server.streams", 8),
+    *(time_column(name, f"server.{field}", 7, group="by the server, ms") for name, field in _BY_SERVER.items()),
+    *(time_column(name, f"server.{field}", 7, group="measured here, ms") for name, field in _MEASURED.items()),
 )
 _STALLS: Final = (
-    *(Column(name, 13, kind="text") for name in ("  phase", "  cause")),
-    *(Column("count", 7), Column("total", 9), Column("longest", 9)),
+    Column("  phase", 13, kind="text", cell=lambda group: _words(group.phase)),
+    Column("  cause", 13, kind="text", cell=lambda group: _words(group.cause)),
+    count_column("count", "count", 7),
+    Column("total", 9, cell=lambda group: format_duration(group.duration)),
+    Column("longest", 9, cell=lambda group: Text(format_duration(group.longest), style=STYLES["longest gap"])),
 )
-_SLO: Final = (Column("streams", 9), Column("met", 13), Column("gaps", 9), Column("met", 8))
-_FLUIDITY: Final = Column("fluidity", 10)
+_SLO: Final = (
+    Column("streams", 9, cell=lambda slo: format_count(_count_all(slo))),
+    Column("met", 13, cell=_format_met),
+    Column("gaps", 9, cell=lambda slo: ABSENT if slo.gaps is None else format_count(slo.gaps)),
+    Column("met", 8, cell=lambda slo: format_share(slo.gaps_met or 0, slo.gaps) if slo.gaps else ABSENT),
+)
+_FLUIDITY: Final = Column("fluidity", 10, cell=lambda slo: ABSENT if slo.fluidity is None else f"{slo.fluidity:.3f}")
 _TITLES: Final = {"time_to_first_token": "TTFT", "inter_token_latency": "ITL p99", "time_per_output_token": "TPOT"}
 
 
@@ -74,40 +106,30 @@ def latency_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTabl
     """Return a table with the latencies of each model; where there is room, with a histogram of its ITL."""
     table = NamedTable(map(mark_model, rows), terminal, _LATENCIES)
     buckets = _buckets_to_show(rows, table.room - INDENT)
+
+    def draw(row: ModelSummary) -> Text:
+        """Draw the histogram of a model."""
+        return Text(_histogram(row.latency_buckets, buckets, terminal.glyphs), style=STYLES["answer"])
+
     if buckets:
-        table.add_columns(Column("", INDENT - 1), Column(_histogram_head(buckets), len(buckets) + 1, group="ITL"))
-
-    def make_line(row: ModelSummary) -> Iterator[tuple[str, Sequence[RenderableType]]]:
-        """Yield the line of a model."""
-        ttft, itl = row.time_to_first_token, row.inter_token_latency
-        seconds = (*(ttft.p50, ttft.p95, ttft.p99), *(itl.p50, itl.p95, itl.p99, itl.max, itl.mean))
-        cells: list[RenderableType] = [format_milliseconds(time) for time in (*seconds, row.time_per_output_token)]
-        cells.append(format_rate(row.output_speed))
-        if buckets:
-            histogram = _histogram(row.latency_buckets, buckets, terminal.glyphs)
-            cells += ["", Text(histogram, style=STYLES["answer"])]
-        yield mark_model(row), cells
-
-    table.add_models(rows, make_line)
+        histogram = Column(_histogram_head(buckets), len(buckets) + 1, group="ITL", cell=draw)
+        table.add_columns(Column("", INDENT - 1, cell=lambda _: ""), histogram)
+    table.add_models(rows, mark_model)
     return table
 
 
 def stream_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTable:
     """Return a table with the counts and the outcomes of the streams of each model."""
-    has_host_bound = any(row.host_bound for row in rows)
-    columns = (*_COUNTS, _HOST_BOUND) if has_host_bound else _COUNTS
+    columns = (*_COUNTS, _HOST_BOUND) if any(row.host_bound for row in rows) else _COUNTS
     table = NamedTable((row.model for row in rows), terminal, columns, reserved=_MIN_OUTCOMES_WIDTH)
     room = table.room
-    table.add_columns(Column(" outcomes", room, kind="fold"))
 
-    def make_line(row: ModelSummary) -> Iterator[tuple[str, Sequence[RenderableType]]]:
-        """Yield the line of a model."""
-        judged = (row.imputed, row.excluded, row.consumer_bound, *((row.host_bound,) if has_host_bound else ()))
-        counts = (row.streams, row.output_tokens, row.output_chunks, *judged)
-        cells = (format_count(count) if count else ABSENT for count in counts)
-        yield row.model, [*cells, Padding(_outcomes(row, room - 1), (0, 0, 0, 1))]
+    def describe(row: ModelSummary) -> Padding:
+        """Return the outcomes of a model."""
+        return Padding(_outcomes(row, room - 1), (0, 0, 0, 1))
 
-    table.add_models(rows, make_line)
+    table.add_columns(Column(" outcomes", room, kind="fold", cell=describe))
+    table.add_models(rows)
     return table
 
 
@@ -115,14 +137,7 @@ def server_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTable
     """Return a table with the medians of what servers report of their own work, beside those that were measured."""
     rows = [row for row in rows if row.server is not None]
     table = NamedTable((row.model for row in rows), terminal, _SERVER)
-
-    def make_line(row: ModelSummary) -> Iterator[tuple[str, Sequence[str]]]:
-        """Yield the line of a model."""
-        if row.server is not None:
-            streams, *seconds = astuple(row.server)
-            yield row.model, [format_count(streams), *map(format_milliseconds, seconds)]
-
-    table.add_models(rows, make_line)
+    table.add_models(rows)
     return table
 
 
@@ -130,23 +145,17 @@ def stall_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[Re
     """Yield a table with a line for each phase and cause of each model that stalled, and its footnote."""
     rows = [row for row in rows if row.stalls]
     table = NamedTable((row.model for row in rows), terminal, _STALLS, "stalls")
-
-    def make_lines(row: ModelSummary) -> Iterator[tuple[str, Sequence[RenderableType]]]:
-        """Yield the lines of a model, the first with its name."""
-        for index, group in enumerate(row.stalls):
-            words = [f"  {make_printable((word or ABSENT).replace('_', ' '))}" for word in (group.phase, group.cause)]
-            longest = Text(format_duration(group.longest), style=STYLES["longest gap"])
-            yield (
-                "" if index else row.model,
-                [*words, format_count(group.count), format_duration(group.duration), longest],
-            )
-
-    table.add_models(rows, make_lines)
+    table.add_models(rows, lines=lambda row: row.stalls)
     yield table
     if any(row.streams_with_derived_stalls and group.cause is None for row in rows for group in row.stalls):
         first_token, next_token = f"{DEFAULT_POLICY.first_token:g} s", f"{DEFAULT_POLICY.next_token:g} s"
         thresholds = f"{first_token} (first token, reasoning) or {next_token} (answer)"
         yield Text(f"cause {ABSENT}: judged from the timeline, {thresholds}", style=STYLES["head"])
+
+
+def _words(name: str | None) -> str:
+    """Return the words of a phase or a cause for a column of text."""
+    return f"  {make_printable((name or ABSENT).replace('_', ' '))}"
 
 
 def mark_model(row: ModelSummary) -> str:
@@ -223,17 +232,14 @@ def _outcomes(row: ModelSummary, room: int) -> Text:
 
 def slo_table(summaries: Sequence[SLOSummary], terminal: Terminal) -> Iterator[RenderableType]:
     """Yield a table with a line for each SLO; where there is room, with the fluidity index."""
-    objectives = [_objectives(summary) for summary in summaries]
-    widest = max(map(len, objectives)) + INDENT
+    widest = max(len(_objectives(summary)) for summary in summaries) + INDENT
     names_width = max(len(summary.profile) for summary in summaries) + INDENT
-    columns = [Column("", widest, kind="fold"), *_SLO]
+    columns = [Column("", widest, kind="fold", cell=lambda slo: "  " + _objectives(slo)), *_SLO]
     has_fluidity = any(summary.fluidity is not None for summary in summaries)
     if has_fluidity and names_width + sum(one.width for one in (*columns, _FLUIDITY)) <= terminal.console.width:
         columns.append(_FLUIDITY)
     table = NamedTable((summary.profile for summary in summaries), terminal, columns, "objectives")
-    for summary, objective in zip(summaries, objectives, strict=True):
-        cells = ["  " + objective, *_cells(summary)]
-        table.add_row(summary.profile, *cells[: len(columns)])
+    table.add_rows(summaries, lambda summary: summary.profile)
     yield table
     unknown = [
         f"{summary.streams_not_known:,} of {pluralize(_count_all(summary), 'stream')} by {summary.profile}"
@@ -242,32 +248,6 @@ def slo_table(summaries: Sequence[SLOSummary], terminal: Terminal) -> Iterator[R
     ]
     if unknown:
         yield Text(f"not known, as their bounds contain the objective: {make_printable(', '.join(unknown))}")
-
-
-def _cells(summary: SLOSummary) -> Iterator[RenderableType]:
-    """Yield the numbers of an SLO's line, the fluidity index last."""
-    streams, most = _count_all(summary), summary.streams_met + summary.streams_not_known
-    is_missed = summary.target is not None and most < summary.target * streams
-    yield format_count(streams)
-    yield Text(_format_met(summary.streams_met, most, streams), style=STYLES["outcome"] if is_missed else "")
-    yield ABSENT if summary.gaps is None else format_count(summary.gaps)
-    yield format_share(summary.gaps_met or 0, summary.gaps) if summary.gaps else ABSENT
-    yield ABSENT if summary.fluidity is None else f"{summary.fluidity:.3f}"
-
-
-def _count_all(summary: SLOSummary) -> int:
-    return summary.streams + summary.streams_not_known
-
-
-def _format_met(least: int, most: int, streams: int) -> str:
-    """Format the share of streams that met an SLO: `62.5 %`, or between which two it is: `38 to 75 %`."""
-    if not streams:
-        return ABSENT
-    return (
-        format_share(least, streams)
-        if least == most
-        else f"{100 * least / streams:.0f} to {100 * most / streams:.0f} %"
-    )
 
 
 def _objectives(summary: SLOSummary) -> str:

@@ -12,10 +12,9 @@ from rich.text import Text
 
 from otel_itl.tools.report.model_summary import ModelSummary
 from otel_itl.tools.report.other_tools import TOOLS
-from otel_itl.tools.report.other_tools.schema import Figure, ToolDefinition
+from otel_itl.tools.report.other_tools.schema import ToolDefinition
 from otel_itl.tools.report.render.model_tables import mark_model
 from otel_itl.tools.report.render.number_format import (
-    ABSENT,
     format_duration,
     format_milliseconds,
     format_three_digits,
@@ -52,7 +51,7 @@ def other_tool_tables(tool: str, rows: Sequence[ModelSummary]) -> Iterator[Text 
     yield Text()
     yield _two_columns(
         {
-            **{_without_unit(figure.summary_name): figure.formula for figure in _pooled(definition)},
+            **{_without_unit(figure.summary_name): figure.formula for figure in definition.pooled_figures},
             **{figure.name: figure.formula for figure in definition.run_figures},
             "t, N": "arrivals after the request; output tokens as the provider counts them",
         }
@@ -63,10 +62,6 @@ def figures_line(figures: Mapping[str, float | None]) -> Text:
     """Return the figures of one stream in a line: `ttft 240 ms, tpot 40.9 ms, output_len 21`."""
     known = ((name, value) for name, value in figures.items() if value is not None)
     return Text(", ".join(f"{_without_unit(name)} {_with_unit(name, value)}" for name, value in known))
-
-
-def _pooled(definition: ToolDefinition) -> list[Figure]:
-    return [figure for figure in definition.figures if figure.pooled]
 
 
 def _figure_table(definition: ToolDefinition, rows: Sequence[ModelSummary]) -> Table:
@@ -83,7 +78,7 @@ def _figure_table(definition: ToolDefinition, rows: Sequence[ModelSummary]) -> T
             model.append(f", {pluralize(row.finished, 'stream')}", style=STYLES["head"])
             table.add_row(Padding(model, (0, 0, 0, INDENT)))
             figures = row.figures or {}
-            for figure in _pooled(definition):
+            for figure in definition.pooled_figures:
                 name = figure.summary_name
                 values = {statistic: figures[definition.statistic_name(figure, statistic)] for statistic in statistics}
                 cells = [_cell(name, statistic, value) for statistic, value in values.items()]
@@ -98,9 +93,9 @@ def _indented(name: str) -> Padding:
 
 
 def _cell(name: str, statistic: str, value: float | None) -> str:
-    if value is None:
-        return ABSENT
-    return _plain(value) if statistic == _COUNT else format_milliseconds(value / _PER_SECOND[_unit(name)])
+    if value is None or statistic == _COUNT:
+        return _plain(value)
+    return format_milliseconds(value / _PER_SECOND[_unit(name)])
 
 
 def _with_unit(name: str, value: float) -> str:

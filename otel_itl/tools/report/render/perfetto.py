@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import IO, Any, Final
@@ -17,113 +18,78 @@ MIN_HOLD_US: Final = 1_000
 _MICROSECONDS: Final = 1_000_000
 _KINDS: Final = ((Kind.ANSWER, "answer"), (Kind.REASONING, "reasoning"), (Kind.TOOL, "tool call"))
 _STREAM, _TOKENS, _WAITS = 1, 2, 3
-"""The threads of a track: the stream as a whole, its tokens by kind, and what its caller waited for."""
+_THREADS: Final = {_STREAM: "stream", _TOKENS: "tokens", _WAITS: "stalls and holds"}
 _COUNTERS: Final = 1
 """The process of the counters; streams have higher numbers."""
 
 
-def write_perfetto(streams: Iterable[StoredStream], file: IO[str]) -> int:
-    """Write streams as a trace in Chrome's JSON format, and return how many there were.
+def write_perfetto(streams: Iterable[StoredStream], file: IO[str]) -> None:
+    """Write streams as a trace in Chrome's JSON format.
 
     A session is one process of the trace, and so is a stream without a session. Requests of a session that overlap get
     further threads.
     """
-    file.write('{"displayTimeUnit":"ms","traceEvents":[\n')
-    tracks = _Tracks()
-    count = 0
+    events = [_name("process_name", "otel-itl", _COUNTERS)]
+    processes: dict[str, int] = {}
+    busy_until: defaultdict[int, list[int]] = defaultdict(list)
+    changes: list[tuple[int, int]] = []
     for stream in streams:
-        count += 1
-        for event in tracks.add(stream):
-            file.write(json.dumps(event, separators=(",", ":")) + ",\n")
-    for event in tracks.count_open():
-        file.write(json.dumps(event, separators=(",", ":")) + ",\n")
-    name = {"ph": "M", "name": "process_name", "pid": _COUNTERS, "tid": 0, "args": {"name": "otel-itl"}}
-    file.write(json.dumps(name) + "\n]}\n")
-    return count
-
-
-class _Tracks:
-    """The tracks of a trace: a process for each session or single stream, with threads that do not overlap."""
-
-    def __init__(self) -> None:
-        self._processes: dict[str, int] = {}
-        self._busy_until: dict[int, list[int]] = {}
-        self._changes: list[tuple[int, int]] = []
-
-    def add(self, stream: StoredStream) -> Iterator[dict[str, Any]]:
-        """Yield the events of one stream."""
         start = stream.timeline.request_unix_ns // MICROSECOND
         end = start + stream.timeline.end // MICROSECOND
-        self._changes += [(start, 1), (end, -1)]
+        changes += [(start, 1), (end, -1)]
         session = stream.span_facts.session_id
         key = f"session {session}" if session else f"{stream.model} {stream.trace_id[:8]} {start}"
-        pid = self._processes.setdefault(key, len(self._processes) + _COUNTERS + 1)
-        lanes = self._busy_until.setdefault(pid, [])
+        process = processes.setdefault(key, len(processes) + _COUNTERS + 1)
+        lanes = busy_until[process]
         lane = next((number for number, until in enumerate(lanes) if until <= start), len(lanes))
         if lane == len(lanes):
             lanes.append(end)
-            yield from _name_tracks(pid, lane, key)
+            events.append(_name("process_name", key, process))
+            events += [_name("thread_name", name, process, lane * 10 + thread) for thread, name in _THREADS.items()]
         lanes[lane] = end
-        yield from _draw_stream(stream, pid, lane * 10, start, end)
-
-    def count_open(self) -> Iterator[dict[str, Any]]:
-        """Yield the values of the counter of open streams."""
-        count = 0
-        for moment, changes in groupby(sorted(self._changes), key=lambda change: change[0]):
-            count += sum(change for _, change in changes)
-            yield {"ph": "C", "name": "open streams", "pid": _COUNTERS, "tid": 0, "ts": moment, "args": {"open": count}}
-
-
-def _name_tracks(pid: int, lane: int, key: str) -> Iterator[dict[str, Any]]:
-    yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": key}}
-    for thread, name in ((_STREAM, "stream"), (_TOKENS, "tokens"), (_WAITS, "stalls and holds")):
-        yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": lane * 10 + thread, "args": {"name": name}}
+        for name, thread, since, until, facts in _slices(stream):
+            known = {key: value for key, value in facts.items() if value is not None}
+            place = {"pid": process, "tid": lane * 10 + thread, "ts": start + since, "dur": max(until - since, 1)}
+            events.append({"ph": "X", "name": name, "cat": "itl", **place, "args": known})
+    count = 0
+    for moment, at_once in groupby(sorted(changes), key=lambda change: change[0]):
+        count += sum(change for _, change in at_once)
+        counter = {"ph": "C", "name": "open streams", "pid": _COUNTERS, "tid": 0}
+        events.append({**counter, "ts": moment, "args": {"open": count}})
+    json.dump({"displayTimeUnit": "ms", "traceEvents": events}, file, separators=(",", ":"))
 
 
-def _draw_stream(stream: StoredStream, pid: int, tid: int, start: int, end: int) -> Iterator[dict[str, Any]]:
-    """Yield the slices of one stream; moments are microseconds since the epoch."""
+def _name(kind: str, name: str, process: int, thread: int = 0) -> dict[str, Any]:
+    """Return the event that names a process or a thread."""
+    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": {"name": name}}
+
+
+def _slices(stream: StoredStream) -> Iterator[tuple[str, int, int, int, dict[str, Any]]]:
+    """Yield the slices of one stream: name, thread, start and end in microseconds after the request, and facts."""
     timeline, measures = stream.timeline, stream.measures
-
-    def draw(name: str, thread: int, since: int, until: int, **facts: Any) -> dict[str, Any]:
-        """Return one slice, with the facts that are known."""
-        known = {key: value for key, value in facts.items() if value is not None}
-        return {
-            "ph": "X",
-            "name": name,
-            "cat": "itl",
-            "pid": pid,
-            "tid": tid + thread,
-            "ts": since,
-            "dur": max(until - since, 1),
-            "args": known,
-        }
-
-    yield draw(
-        f"{stream.provider} {stream.model}",
-        _STREAM,
-        start,
-        end,
-        outcome=timeline.outcome.value,
-        time_to_first_token=measures.time_to_first_token,
-        itl_p50=measures.itl_p50,
-        itl_p99=measures.itl_p99,
-        output_chunks=measures.output_chunk_count,
-        trace_id=stream.trace_id or None,
-        span_id=stream.span_id or None,
-    )
+    end = timeline.end // MICROSECOND
+    facts = {
+        "outcome": timeline.outcome.value,
+        "time_to_first_token": measures.time_to_first_token,
+        "itl_p50": measures.itl_p50,
+        "itl_p99": measures.itl_p99,
+        "output_chunks": measures.output_chunk_count,
+        "trace_id": stream.trace_id or None,
+        "span_id": stream.span_id or None,
+    }
+    yield f"{stream.provider} {stream.model}", _STREAM, 0, end, facts
     first, _ = timeline.output_bounds
-    until = start + timeline.arrived[first] // MICROSECOND if first >= 0 else end
-    yield draw("wait for the first token", _TOKENS, start, until)
+    yield "wait for the first token", _TOKENS, 0, timeline.arrived[first] // MICROSECOND if first >= 0 else end, {}
     for name, indexes in _runs_of_kind(timeline.kinds):
-        since = start + timeline.arrived[indexes[0]] // MICROSECOND
-        yield draw(name, _TOKENS, since, start + timeline.arrived[indexes[-1]] // MICROSECOND, chunks=len(indexes))
+        since, until = (timeline.arrived[indexes[place]] // MICROSECOND for place in (0, -1))
+        yield name, _TOKENS, since, until, {"chunks": len(indexes)}
     for asked, hold in _holds(stream):
-        yield draw("hold of the caller", _WAITS, start + asked - hold, start + asked)
+        yield "hold of the caller", _WAITS, asked - hold, asked, {}
     for stall in collect_stalls(stream):
         if stall.start is not None:
-            since = start + round(stall.start * _MICROSECONDS)
-            name = f"stall ({stall.cause or 'cause unknown'})"
-            yield draw(name, _WAITS, since, since + round(stall.duration * _MICROSECONDS), phase=stall.phase)
+            since = round(stall.start * _MICROSECONDS)
+            until = since + round(stall.duration * _MICROSECONDS)
+            yield f"stall ({stall.cause or 'cause unknown'})", _WAITS, since, until, {"phase": stall.phase}
 
 
 def _runs_of_kind(kinds: bytes) -> Iterator[tuple[str, list[int]]]:

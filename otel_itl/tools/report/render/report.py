@@ -29,14 +29,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-def print_report(report: Report, terminal: Terminal) -> None:
-    """Print a report."""
-    print_to(terminal, Group(*_parts(report, terminal)))
-
-
-def print_session(session: SessionSummary, terminal: Terminal) -> None:
-    """Print the requests of one session in order of time."""
-    print_to(terminal, Group(Text(), *request_table(session, terminal)))
+def print_report(report: Report | SessionSummary, terminal: Terminal) -> None:
+    """Print a report, or the requests of one session in order of time."""
+    parts = _parts(report, terminal) if isinstance(report, Report) else (Text(), *request_table(report, terminal))
+    print_to(terminal, Group(*parts))
 
 
 def _parts(report: Report, terminal: Terminal) -> Iterator[RenderableType]:

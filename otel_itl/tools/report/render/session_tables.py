@@ -12,12 +12,11 @@ from rich.text import Text
 
 from otel_itl.core.baseline import BASELINE_REQUESTS
 from otel_itl.core.timeline import SECOND
-from otel_itl.tools.report.certainty import format_milliseconds_with_error
+from otel_itl.tools.report.certainty import find_error, format_milliseconds_with_error
 from otel_itl.tools.report.render.number_format import (
     ABSENT,
     format_count,
     format_duration,
-    format_milliseconds,
     format_three_digits,
     make_printable,
     pluralize,
@@ -27,37 +26,98 @@ from otel_itl.tools.report.render.tables import (
     INDENT,
     Column,
     NamedTable,
+    cells_of,
+    count_column,
     head_line,
     make_table,
+    time_column,
     wrap_name,
 )
 from otel_itl.tools.report.render.terminal import Terminal
 from otel_itl.tools.report.render.timeline_chart import Glyphs
 from otel_itl.tools.report.sessions import RequestSummary, SessionSummary
+from otel_itl.tools.report.slo import Verdict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 MAX_SESSIONS = 20
 """Sessions shown in a terminal: a fleet has thousands. JSON has them all."""
-_SESSIONS: Final = (
-    Column("requests", 9),
-    *(Column(name, 6, group="ITL, ms") for name in ("p50", "p99")),
-    *(Column("decode", 9), Column("stalls", 7), Column("ratio", 6), Column("  degraded", 12, kind="text")),
-)
 _MAX_CHART_WIDTH, _MIN_CHART_WIDTH = 32, 6
 """Columns of the chart of a session: further requests share columns; a narrower chart is left out."""
 _FULL_HEIGHT = 3.0
 """A request that is this many times slower than usual fills its column: one stall must not flatten the others."""
-_REQUESTS: Final = {
-    "TTFT": Column("TTFT", 7, above="ms"),
-    **{name: Column(name, 6, group="ITL, ms") for name in ("p50", "p99")},
-    "stalls": Column("stalls", 7),
-    "ratio": Column("ratio", 6),
-    "SLO": Column("SLO", 8),
-}
+
+
+def _count_requests(session: SessionSummary) -> str:
+    """Return how many requests a session has; where its ITL is of fewer, of how many: `7 of 8`."""
+    count = format_count(len(session.requests))
+    return count if session.itl_requests in {0, len(session.requests)} else f"{session.itl_requests:,} of {count}"
+
+
+def _degraded(session: SessionSummary) -> str:
+    """Return the requests of the last degradation in words: `since 7`, `3 to 5`, or `-`."""
+    if session.degraded_since is None:
+        return ABSENT
+    if session.degraded_until is None:
+        return f"since {session.degraded_since}"
+    return f"{session.degraded_since} to {session.degraded_until}"
+
+
+def _is_degraded(session: SessionSummary) -> bool:
+    return session.degraded_since is not None and session.degraded_until is None
+
+
+def _ratio(ratio: float | None, *, is_bad: bool) -> Text:
+    return Text(format_three_digits(ratio), style=STYLES["longest gap"] if is_bad else "")
+
+
+def _verdict(verdict: Verdict | None) -> Text:
+    return Text(verdict.value if verdict else ABSENT, style=STYLES["longest gap"] if verdict is Verdict.MISSED else "")
+
+
+def _outcome(request: RequestSummary) -> Text:
+    return Text(f"  {request.outcome}", style=STYLES["outcome"] if request.outcome in FAILURES else "")
+
+
+def _time_to_first_token(request: RequestSummary) -> str:
+    measures = request.measures
+    return format_milliseconds_with_error(measures.time_to_first_token, find_error(measures, "time_to_first_token"))
+
+
+def _itl_p99(request: RequestSummary) -> str:
+    measures = request.measures
+    below, above = find_error(measures, "itl_p99"), find_error(measures, "itl_p99", is_above=True)
+    return format_milliseconds_with_error(measures.itl_p99, below, above)
+
+
+def _time(request: RequestSummary) -> datetime:
+    return datetime.fromtimestamp(request.request_unix_ns // SECOND, timezone.utc)
+
+
+_SESSIONS: Final = (
+    Column("requests", 9, cell=_count_requests),
+    time_column("p50", "itl_p50", group="ITL, ms"),
+    time_column("p99", "itl_p99", group="ITL, ms"),
+    Column("decode", 9, cell=lambda session: format_duration(session.decode_time)),
+    count_column("stalls", "stalls", 7),
+    Column("ratio", 6, cell=lambda session: _ratio(session.latency_ratio, is_bad=_is_degraded(session))),
+    Column("  degraded", 12, kind="text", cell=lambda session: f"  {_degraded(session)}"),
+)
+_REQUESTS: Final = (
+    Column("TTFT", 7, above="ms", cell=_time_to_first_token),
+    time_column("p50", "measures.itl_p50", group="ITL, ms"),
+    Column("p99", 6, group="ITL, ms", cell=_itl_p99),
+    count_column("stalls", "stalls", 7),
+    Column("ratio", 6, cell=lambda request: _ratio(request.state.latency_ratio, is_bad=request.state.degraded)),
+    Column("SLO", 8, cell=lambda request: _verdict(request.slo_verdict)),
+)
 """Columns of a request between its model and its outcome, with their least width."""
-_INDEX, _TIME, _OUTCOME = Column("#", 4), Column("  time, UTC", 12, kind="text"), Column("  outcome", 11, kind="text")
+_OPTIONAL: Final = {"stalls", "SLO"}
+"""Those of them that are left out where they have nothing."""
+_INDEX: Final = Column("#", 4, cell=lambda request: f"{request.state.request_index:,}")
+_TIME: Final = Column("  time, UTC", 12, kind="text", cell=lambda request: f"  {_time(request):%H:%M:%S}")
+_OUTCOME: Final = Column("  outcome", 11, kind="text", cell=_outcome)
 
 
 def session_table(sessions: Sequence[SessionSummary], terminal: Terminal) -> Iterator[RenderableType]:
@@ -66,24 +126,15 @@ def session_table(sessions: Sequence[SessionSummary], terminal: Terminal) -> Ite
     table = NamedTable((session.session for session in shown), terminal, _SESSIONS, "sessions")
     most_requests = max(len(session.requests) for session in shown)
     chart_width = min(table.room - INDENT, _MAX_CHART_WIDTH, max(most_requests, len("by request")))
-    has_chart = chart_width >= _MIN_CHART_WIDTH
-    if has_chart:
+
+    def draw(session: SessionSummary) -> Text:
+        """Draw the chart of a session."""
+        return Text("  " + _chart(session, chart_width, terminal.glyphs), style=STYLES["answer"])
+
+    if chart_width >= _MIN_CHART_WIDTH:
         width = chart_width + INDENT
-        table.add_columns(Column("  by request"[:width], width, kind="text"))
-    for session in shown:
-        chart = Text("  " + _chart(session, chart_width, terminal.glyphs) if has_chart else "", style=STYLES["answer"])
-        is_degraded = session.degraded_since is not None and session.degraded_until is None
-        table.add_row(
-            session.session,
-            _requests(session),
-            format_milliseconds(session.itl_p50),
-            format_milliseconds(session.itl_p99),
-            format_duration(session.decode_time),
-            format_count(session.stalls) if session.stalls else ABSENT,
-            Text(format_three_digits(session.latency_ratio), style=STYLES["longest gap"] if is_degraded else ""),
-            "  " + _degraded(session),
-            *([chart] if has_chart else []),
-        )
+        table.add_columns(Column("  by request"[:width], width, kind="text", cell=draw))
+    table.add_rows(shown, lambda session: session.session)
     yield table
     if len(sessions) > len(shown):
         yield Text(f"... and {pluralize(len(sessions) - len(shown), 'session')} more", style=STYLES["head"])
@@ -97,79 +148,32 @@ def request_table(session: SessionSummary, terminal: Terminal) -> Iterator[Rende
         title.append(f", degraded {_degraded(session)}", style=STYLES["outcome"])
     yield title
     yield Text()
-    cells = _request_cells(session.requests)
-    numbers = [
-        _REQUESTS[name]._replace(width=max(_REQUESTS[name].width, *(len(cell) + 1 for cell in of_column)))
-        for name, of_column in cells.items()
-    ]
-    room = terminal.console.width - sum(column.width for column in (_INDEX, _TIME, *numbers, _OUTCOME))
+    columns = (_INDEX, _TIME, *_columns_of(session.requests), _OUTCOME)
+    room = terminal.console.width - sum(column.width for column in columns)
     longest = max(len(make_printable(request.model)) for request in session.requests) + INDENT
     width = max(min(longest, room), min(longest, _TIME.width))
-    columns = (_INDEX, _TIME, Column("  model", width, kind="fold"), *numbers, _OUTCOME)
+    model = Column("  model", width, kind="fold", cell=lambda request: wrap_name(request.model, width))
+    columns = (*columns[:2], model, *columns[2:])
     table = make_table(columns)
-    numbered = enumerate(session.requests)
-    for date, requests in groupby(numbered, key=lambda one: f"{_time(one[1]):%Y-%m-%d}"):
+    for date, requests in groupby(session.requests, key=lambda request: f"{_time(request):%Y-%m-%d}"):
         table.add_row("", Text(f"  {date}", style=STYLES["provider"]))
-        for number, request in requests:
-            table.add_row(
-                f"{request.request_index:,}",
-                Text(f"  {_time(request):%H:%M:%S}"),
-                wrap_name(request.model, width),
-                *(Text(of_column[number], style=_style(request, name)) for name, of_column in cells.items()),
-                Text("  " + request.outcome, style=STYLES["outcome"] if request.outcome in FAILURES else ""),
-            )
+        for request in requests:
+            table.add_row(*cells_of(columns, request))
     yield head_line(columns, terminal)
     yield table
 
 
-def _requests(session: SessionSummary) -> str:
-    """Return how many requests a session has; where its ITL is of fewer, of how many: `7 of 8`."""
-    count = format_count(len(session.requests))
-    return count if session.itl_requests in {0, len(session.requests)} else f"{session.itl_requests:,} of {count}"
-
-
-def _request_cells(requests: Sequence[RequestSummary]) -> dict[str, list[str]]:
-    """Return the cells of each column between model and outcome, by its heading; a column of nothing is left out."""
-    columns = {
-        "TTFT": [
-            format_milliseconds_with_error(one.time_to_first_token, one.time_to_first_token_uncertainty)
-            for one in requests
-        ],
-        "p50": [format_milliseconds(one.itl_p50) for one in requests],
-        "p99": [
-            format_milliseconds_with_error(one.itl_p99, one.itl_p99_uncertainty, one.itl_p99_uncertainty_above)
-            for one in requests
-        ],
-        "stalls": [format_count(one.stalls) if one.stalls else ABSENT for one in requests],
-        "ratio": [format_three_digits(one.latency_ratio) for one in requests],
-        "SLO": [one.slo_verdict or ABSENT for one in requests],
-    }
-    optional = {"stalls", "SLO"}
-    return {name: cells for name, cells in columns.items() if name not in optional or {*cells} != {ABSENT}}
-
-
-def _style(request: RequestSummary, column: str) -> str:
-    """Return the style of a request's cell in a column."""
-    is_bad = (column == "SLO" and request.slo_met is False) or (column == "ratio" and request.degraded)
-    return STYLES["longest gap"] if is_bad else ""
-
-
-def _time(request: RequestSummary) -> datetime:
-    return datetime.fromtimestamp(request.request_unix_ns // SECOND, timezone.utc)
-
-
-def _degraded(session: SessionSummary) -> str:
-    """Return the requests of the last degradation in words: `since 7`, `3 to 5`, or `-`."""
-    if session.degraded_since is None:
-        return ABSENT
-    if session.degraded_until is None:
-        return f"since {session.degraded_since}"
-    return f"{session.degraded_since} to {session.degraded_until}"
+def _columns_of(requests: Sequence[RequestSummary]) -> Iterator[Column]:
+    """Yield the columns between model and outcome that have anything for requests, as wide as their cells."""
+    for column in _REQUESTS:
+        cells = [str(column.cell(request)) for request in requests]
+        if column.heading not in _OPTIONAL or {*cells} != {ABSENT}:
+            yield column._replace(width=max(column.width, *(len(cell) + 1 for cell in cells)))
 
 
 def _chart(session: SessionSummary, columns: int, glyphs: Glyphs) -> str:
     """Draw the mean ITL of each request; where there are more requests than columns, of several together."""
-    means = [request.itl_mean for request in session.requests]
+    means = [request.measures.itl_mean for request in session.requests]
     step = -(-len(means) // columns)
     groups = [
         [mean for mean in means[start : start + step] if mean is not None] for start in range(0, len(means), step)

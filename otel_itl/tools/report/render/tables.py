@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Group
@@ -13,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from otel_itl.tools.report.model_summary import ModelSummary
-from otel_itl.tools.report.render.number_format import make_printable
+from otel_itl.tools.report.render.number_format import ABSENT, format_count, format_milliseconds, make_printable
 from otel_itl.tools.report.render.styles import STYLES
 from otel_itl.tools.report.render.terminal import Terminal
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 INDENT = 2
 _MIN_NAME_WIDTH = 12
+_Row = TypeVar("_Row")
 
 
 class Column(NamedTuple):
@@ -35,6 +37,27 @@ class Column(NamedTuple):
     """Stands above this column and the next ones of the same group, between rules."""
     kind: Literal["number", "text", "fold"] = "number"
     """Numbers are aligned on the right; what folds continues in the next line, anything else is cropped."""
+    cell: Callable[[Any], RenderableType] = str
+    """Makes the cell of what a row is about."""
+
+
+def count_column(heading: str, field: str, width: int, **more: Any) -> Column:
+    """Return a column of counts, given their field (dots lead into fields of fields); a zero is shown as absent."""
+    find = attrgetter(field)
+    return Column(heading, width, cell=lambda row: format_count(find(row)) if find(row) else ABSENT, **more)
+
+
+def time_column(heading: str, field: str, width: int = 6, **more: Any) -> Column:
+    """Return a column of times in milliseconds, given their field in seconds, as for `count_column`."""
+    find = attrgetter(field)
+    return Column(heading, width, cell=lambda row: format_milliseconds(find(row)), **more)
+
+
+def cells_of(columns: Iterable[Column], row: Any) -> Iterator[RenderableType]:
+    """Yield the cells that columns make of a row."""
+    for column in columns:
+        cell = column.cell(row)
+        yield Text(cell) if isinstance(cell, str) else cell
 
 
 def make_table(columns: Iterable[Column], *, has_head: bool = True) -> Table:
@@ -106,17 +129,32 @@ class NamedTable:
         row.add_row(shown if self._is_beside and name else "", *texts)
         self._parts.append(row)
 
+    def add_rows(self, rows: Iterable[_Row], name: Callable[[_Row], str]) -> None:
+        """Add a line for each row: its name, and the cells that the columns make of it."""
+        for row in rows:
+            self._add_line(name(row), row)
+
     def add_models(
         self,
-        rows: Sequence[ModelSummary],
-        make_lines: Callable[[ModelSummary], Iterable[tuple[str, Sequence[RenderableType]]]],
+        rows: Iterable[ModelSummary],
+        name: Callable[[ModelSummary], str] = attrgetter("model"),
+        lines: Callable[[ModelSummary], Sequence[Any]] = lambda row: [row],
     ) -> None:
-        """Add the lines of each model, each its name and its other cells, below a line for each provider."""
+        """Add the lines of each model, the first with its name, below a line for each provider.
+
+        Args:
+            rows: the models, ordered by provider.
+            name: returns the name of a model.
+            lines: returns what its lines are about; by default there is one, about the model.
+        """
         for provider, of_provider in groupby(rows, key=lambda row: row.provider):
             self.add_group(provider)
             for row in of_provider:
-                for name, cells in make_lines(row):
-                    self.add_row(name, *cells)
+                for index, line in enumerate(lines(row)):
+                    self._add_line("" if index else name(row), line)
+
+    def _add_line(self, name: str, row: Any) -> None:
+        self.add_row(name, *cells_of(self._columns[1:], row))
 
     def __rich__(self) -> Group:
         """Return the headings, and below them the rows."""

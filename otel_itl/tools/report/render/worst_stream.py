@@ -48,8 +48,8 @@ def _facts(worst: WorstStream) -> Iterator[Text]:
     stream = worst.stream
     title = Text()
     title.append("longest wait for a token: ", style=STYLES["head"])
-    longest = format_with_error(worst.longest, worst.longest_uncertainty, worst.longest_uncertainty_above)
-    title.append(longest, style=STYLES["longest gap"])
+    below, above = find_error(stream.measures, "itl_max"), find_error(stream.measures, "itl_max", is_above=True)
+    title.append(format_with_error(worst.longest, below, above), style=STYLES["longest gap"])
     title.append(f", {make_printable(stream.provider)} ")
     title.append(make_printable(stream.model), style=STYLES["provider"])
     if worst.gap is not None:

@@ -35,7 +35,7 @@ export class Aggregate {
   /* Takes the streams that pass the filters now. Where one that was taken does not any more, or a tenth of them was let
      go, all is begun anew; `byId` holds the streams that are kept. */
   expect(shown, byId) {
-    const ended = shown.filter((stream) => stream.m);
+    const ended = shown.filter((stream) => stream.measures);
     const present = new Set(ended);
     let missing = 0;
     for (const stream of this.taken) {
@@ -60,8 +60,8 @@ export class Aggregate {
     this.taken.add(stream);
     this.version++;
     const first = timeToFirstToken(stream);
-    if (first !== null && isKnown(stream, "ttft")) this.firstTokens.push({ at: stream.start + first, us: first, least: first - errorOf(stream, "ttft") });
-    if (isKnown(stream, "itl")) this.addGaps(stream);
+    if (first !== null && isKnown(stream, "TTFT")) this.firstTokens.push({ at: stream.start + first, us: first, least: first - errorOf(stream, "time_to_first_token") });
+    if (isKnown(stream, "ITL")) this.addGaps(stream);
     while (this.bins.size > MAX_BINS) this.widenBins();
   }
 

@@ -222,25 +222,25 @@ function describeCode(code) {
 }
 
 function listFacts(stream, now) {
-  const figures = stream.m ?? {};
+  const figures = stream.measures ?? {};
   const time = (seconds) => formatDuration(seconds === undefined ? null : seconds * 1e6);
   const figure = (name) => formatWithError(figures[name] === undefined ? null : figures[name] * 1e6, errorOf(stream, name), errorAbove(stream, name));
-  const tokens = figures.tokens === undefined ? null : `${formatCount(figures.tokens)}${figures.usage ? "" : " chunks, not counted by the provider"}`;
+  const tokens = figures.token_count === undefined ? null : `${formatCount(figures.token_count)}${figures.has_reported_token_count ? "" : " chunks, not counted by the provider"}`;
   const facts = [
     ["outcome", isRunning(stream) ? "running" : `${stream.outcome ?? "span"}${stream.error ? ` (${stream.error})` : ""}`, null, stream.outcome === "error" || stream.outcome === "truncated" ? "bad" : null],
     ["started", formatDay(stream.start)], ["duration", formatDuration(endOf(stream, now) - stream.start), "E2E"],
     ["headers", stream.headers && formatDuration(stream.headers)],
-    ["TTFT", formatWithError(timeToFirstToken(stream), errorOf(stream, "ttft")), "TTFT"], ["first answer token", figures.ttfa && figure("ttfa"), "TTFA"],
-    ["ITL p50 · p95", figures.p50 !== undefined && `${time(figures.p50)} · ${time(figures.p95)}`, "ITL"],
-    ["ITL p99 · max", figures.max !== undefined && `${figure("p99")} · ${figure("max")}`, "ITL"],
-    ["TPOT", figures.tpot && figure("tpot"), "TPOT"], ["speed", figures.speed && `${significant(figures.speed)} tok/s`, "output speed"],
-    ["not known exactly", (stream.errors || stream.above) && stream.why, "uncertainty"], ["not pooled", stream.left_out && `${stream.left_out.join(", ").toUpperCase()}: ${stream.why}`, "uncertainty"],
+    ["TTFT", formatWithError(timeToFirstToken(stream), errorOf(stream, "time_to_first_token")), "TTFT"], ["first answer token", figures.time_to_first_answer_token && figure("time_to_first_answer_token"), "TTFA"],
+    ["ITL p50 · p95", figures.itl_p50 !== undefined && `${time(figures.itl_p50)} · ${time(figures.itl_p95)}`, "ITL"],
+    ["ITL p99 · max", figures.itl_max !== undefined && `${figure("itl_p99")} · ${figure("itl_max")}`, "ITL"],
+    ["TPOT", figures.time_per_output_token && figure("time_per_output_token"), "TPOT"], ["speed", figures.output_speed && `${significant(figures.output_speed)} tok/s`, "output speed"],
+    ["not known exactly", (stream.errors || stream.above) && stream.why, "uncertainty"], ["not pooled", stream.left_out && `${stream.left_out.join(", ")}: ${stream.why}`, "uncertainty"],
     ["output tokens", tokens], ["reasoning tokens", stream.reasoning && formatCount(stream.reasoning)], ["input tokens", stream.input && formatCount(stream.input)],
-    ["output chunks", figures.outputs && formatCount(figures.outputs), "output chunk"],
+    ["output chunks", figures.output_chunk_count && formatCount(figures.output_chunk_count), "output chunk"],
     ["gaps imputed · excluded", (figures.imputed || figures.excluded) && `${figures.imputed ?? 0} · ${figures.excluded ?? 0}`, "imputed"],
-    ["held by the caller", figures.held && time(figures.held), "consumer time"],
-    ["caller-bound", figures.bound && (stream.host_bound ? "yes, and host-bound, which comes first" : "yes"), stream.host_bound ? null : "consumer-bound"], ["host-bound", stream.host_bound && "yes", "host-bound"],
-    ["buffered", figures.buffered && `${Math.round((figures.burst ?? 0) * 100)} % in bursts`, "buffered"],
+    ["held by the caller", figures.consumer_time && time(figures.consumer_time), "consumer time"],
+    ["caller-bound", figures.is_consumer_bound && (stream.host_bound ? "yes, and host-bound, which comes first" : "yes"), stream.host_bound ? null : "consumer-bound"], ["host-bound", stream.host_bound && "yes", "host-bound"],
+    ["buffered", figures.is_buffered && `${Math.round((figures.burst_ratio ?? 0) * 100)} % in bursts`, "buffered"],
     ["stalls", (stream.stalls ?? []).length > 0 && describeStalls(stream, now), "stall", "bad"],
     ["further stalls", stream.more_stalls], ["attempts", stream.attempts > 1 && stream.attempts, "attempt"],
     ["session", stream.session && `${stream.session}${stream.turn ? `, request ${stream.turn}` : ""}`, "session"],

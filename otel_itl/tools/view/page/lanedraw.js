@@ -51,7 +51,7 @@ function drawFirstWait(context, colors, stream, { top, height }, scale, left, ri
     const headers = Math.min(scale(stream.start + stream.headers), until);
     context.fillRect(left, top + inset, Math.max(headers - left, 0), height - 2 * inset);
   }
-  const error = errorOf(stream, "ttft");
+  const error = errorOf(stream, "time_to_first_token");
   if (first !== null && error) drawCap(context, colors, scale(stream.start + first - error), until, top + inset, height - 2 * inset);
 }
 

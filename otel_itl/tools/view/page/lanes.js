@@ -29,7 +29,7 @@ export class Lanes {
     this.page = page;
     this.window = new TimeWindow();
     this.isFollowing = true;
-    this.fitsAll = !page.isLive || page.facts.grown === false;
+    this.fitsAll = true;
     this.rows = [];
     this.plot = new Plot(0, "Streams over time, one row each. The table has the same data.", () => page.draw());
     this.ticks = make("canvas", { "aria-hidden": "true" });
@@ -118,7 +118,7 @@ export class Lanes {
   placeWindow() {
     const { shown, now, isLive } = this.page;
     if (!this.isFollowing) return;
-    this.fitsAll &&= !isLive || this.page.facts.grown === false;
+    this.fitsAll &&= !this.page.facts.grown;
     if (this.fitsAll && shown.length && shown.length <= MAX_FITTED) {
       this.fitWindow();
       return;
@@ -299,9 +299,9 @@ export class Lanes {
       texts: 5,
       rows: shown.slice(0, MAX_TABLE_ROWS).map((stream) => [
         formatClock(stream.start, 1000), stream.provider ?? "", stream.model ?? stream.name ?? "", stream.session ?? "",
-        isRunning(stream) ? "running" : (stream.outcome ?? "span"), formatWithError(timeToFirstToken(stream), errorOf(stream, "ttft")),
-        formatDuration(endOf(stream, now) - stream.start), inUs(stream.m?.p50), inUs(stream.m?.p99),
-        stream.m?.chunks ?? (isPlain(stream) ? "–" : chunksOf(stream).n), (stream.stalls?.length ?? 0) + (stream.more_stalls ?? 0),
+        isRunning(stream) ? "running" : (stream.outcome ?? "span"), formatWithError(timeToFirstToken(stream), errorOf(stream, "time_to_first_token")),
+        formatDuration(endOf(stream, now) - stream.start), inUs(stream.measures?.itl_p50), inUs(stream.measures?.itl_p99),
+        stream.measures?.chunk_count ?? (isPlain(stream) ? "–" : chunksOf(stream).n), (stream.stalls?.length ?? 0) + (stream.more_stalls ?? 0),
       ]),
       more: Math.max(shown.length - MAX_TABLE_ROWS, 0),
       onRow: (row) => this.open(shown[row]),
@@ -337,8 +337,8 @@ export function describeBriefly(stream, now) {
   if (stream.session) lines.push(`session ${stream.session}${stream.turn ? `, request ${stream.turn}` : ""}`);
   const first = timeToFirstToken(stream);
   const facts = [`${isRunning(stream) ? "running for" : (stream.outcome ?? "span")} ${formatDuration(endOf(stream, now) - stream.start)}`];
-  if (first !== null && !isPlain(stream)) facts.push(`TTFT ${formatWithError(first, errorOf(stream, "ttft"))}`);
-  if (stream.m?.p50 !== undefined) facts.push(`ITL p50 ${inUs(stream.m.p50)}, p99 ${formatWithError(stream.m.p99 * 1e6, errorOf(stream, "p99"), errorAbove(stream, "p99"))}`);
+  if (first !== null && !isPlain(stream)) facts.push(`TTFT ${formatWithError(first, errorOf(stream, "time_to_first_token"))}`);
+  if (stream.measures?.itl_p50 !== undefined) facts.push(`ITL p50 ${inUs(stream.measures.itl_p50)}, p99 ${formatWithError(stream.measures.itl_p99 * 1e6, errorOf(stream, "itl_p99"), errorAbove(stream, "itl_p99"))}`);
   lines.push(facts.join(" · "));
   for (const stall of (stream.stalls ?? []).slice(0, 4)) {
     const length = stall.open ? now - stream.start - stall.at : stall.waited;

@@ -13,7 +13,7 @@ import { Lanes } from "./lanes.js";
 import { Models } from "./models.js";
 import { Series } from "./series.js";
 import { Sessions } from "./sessions.js";
-import { connect, readEmbedded } from "./source.js";
+import { connect, readDocument } from "./source.js";
 import { Spectrum } from "./spectrum.js";
 import { Streams, isRunning } from "./streams.js";
 import { Summary } from "./summary.js";
@@ -137,6 +137,10 @@ class Page {
     this.needsRefresh = isBusy;
   }
 
+  showName() {
+    document.title = `otel-itl · ${this.facts.name}`;
+  }
+
   showStatus() {
     const { facts, streams } = this;
     const state = this.isLive ? (this.isLost ? "lost" : "on") : "";
@@ -182,6 +186,7 @@ class Page {
     connect({
       hello(facts) {
         Object.assign(page.facts, facts);
+        page.showName();
         page.offset = facts.now - Date.now() * 1000;
         page.isLost = false;
         if (facts.restart) page.streams.remove([...page.streams.byId.keys()]);
@@ -201,19 +206,15 @@ class Page {
 }
 
 async function start() {
-  const embedded = await readEmbedded();
-  const facts = embedded ?? (await (await fetch(`facts${location.search}`)).json());
+  const facts = await readDocument();
   const page = new Page(facts);
   window.itl = page;
-  if (embedded) {
-    page.streams.put(embedded.streams);
-    page.streams.letGo = embedded.let_go ?? 0;
-    page.lanes.isFollowing = true;
-    page.isFilterChanged = true;
-  } else {
-    page.receive();
-  }
-  document.title = `otel-itl · ${facts.name}`;
+  if (facts.live) return page.receive();
+  page.streams.put(facts.streams);
+  page.streams.letGo = facts.let_go ?? 0;
+  page.lanes.isFollowing = true;
+  page.isFilterChanged = true;
+  return page.showName();
 }
 
 start().catch((error) => {

@@ -54,12 +54,12 @@ export class Models {
       failed += outcome === "error" || outcome === "truncated";
       stalls += (stream.stalls?.length ?? 0) + (stream.more_stalls ?? 0);
       for (const stall of stream.stalls ?? []) longest = Math.max(longest, stall.waited ?? 0);
-      if (stream.m?.tpot && stream.m.decode && isKnown(stream, "tpot")) {
-        time += stream.m.decode;
-        tokens += stream.m.decode / stream.m.tpot;
+      if (stream.measures?.time_per_output_token && stream.measures.decode_time && isKnown(stream, "TPOT")) {
+        time += stream.measures.decode_time;
+        tokens += stream.measures.decode_time / stream.measures.time_per_output_token;
       }
     }
-    const first = streams.map((stream) => (isPlain(stream) || !isKnown(stream, "ttft") ? null : timeToFirstToken(stream))).filter((us) => us !== null).sort((a, b) => a - b);
+    const first = streams.map((stream) => (isPlain(stream) || !isKnown(stream, "TTFT") ? null : timeToFirstToken(stream))).filter((us) => us !== null).sort((a, b) => a - b);
     const pooled = this.pool(key, streams);
     return {
       provider, model, streams: streams.length, outcomes, stalls, longest, failed, speed: time ? tokens / time : null,
@@ -74,7 +74,7 @@ export class Models {
     const cached = this.cache.get(key);
     if (cached?.count === ended.length && cached.newest === ended[0]) return cached.samples;
     const samples = new Samples();
-    for (const stream of ended) if (isKnown(stream, "itl")) samples.addStream(stream);
+    for (const stream of ended) if (isKnown(stream, "ITL")) samples.addStream(stream);
     this.cache.set(key, { count: ended.length, newest: ended[0], samples });
     return samples;
   }

@@ -15,22 +15,9 @@ export const NO_CHUNKS = Object.freeze({
 /* Moments are microseconds after the request; `since` is that of the chunk before. */
 export function unpackChunks(packed, since = 0) {
   if (!packed || !packed.n) return packed && packed.h ? { ...NO_CHUNKS, holds: packed.h } : NO_CHUNKS;
-  const bytes = atob(packed.d);
   const at = new Float64Array(packed.n);
   let moment = since;
-  let place = 0;
-  for (let chunk = 0; chunk < packed.n; chunk++) {
-    let value = 0;
-    let scale = 1;
-    let byte = 0;
-    do {
-      byte = bytes.charCodeAt(place++);
-      value += (byte & 0x7f) * scale;
-      scale *= 128;
-    } while (byte >= 0x80);
-    moment += value % 2 ? -(value + 1) / 2 : value / 2;
-    at[chunk] = moment;
-  }
+  for (let chunk = 0; chunk < packed.n; chunk++) at[chunk] = moment += packed.d[chunk];
   return {
     n: packed.n, at, codes: unpackRuns(packed.k, packed.n, Uint8Array),
     shares: packed.w ? unpackRuns(packed.w, packed.n, Float64Array) : null,

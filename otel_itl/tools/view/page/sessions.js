@@ -79,7 +79,7 @@ export class Sessions {
     card.sub.textContent = `${count} request${count === 1 ? "" : "s"}${stalls}`;
     const context = card.plot.begin();
     const { width, height } = card.plot;
-    const means = session.requests.map((request) => request.m?.mean ?? 0);
+    const means = session.requests.map((request) => request.measures?.itl_mean ?? 0);
     const top = Math.max(...means, 1e-4);
     const step = Math.min((width - 2) / count, 26);
     context.fillStyle = colors.grid;
@@ -101,7 +101,7 @@ export class Sessions {
 
   makeRows() {
     const rows = (this.sessions ?? []).map((session) => {
-      const means = session.requests.map((request) => request.m?.mean).filter((mean) => mean !== undefined);
+      const means = session.requests.map((request) => request.measures?.itl_mean).filter((mean) => mean !== undefined);
       return [session.name, session.isDegraded ? `degraded (${session.scope ?? "session"})` : session.hasDegraded ? "recovered" : "as before",
         session.requests.length, session.ratio?.toFixed(2) ?? "–", formatDuration(means.length ? means[0] * 1e6 : null),
         formatDuration(means.length ? means.at(-1) * 1e6 : null), session.stalls];

@@ -1,12 +1,10 @@
-/* Where the streams come from: the document in a saved page, or the server's events, which go on. */
+/* Where the streams come from: the document in the page, or the server's events, which go on. */
 
 import { byId } from "./dom.js";
 
-/* The document in the page itself; null: there is none, and a server has the streams. */
-export async function readEmbedded() {
-  const element = byId("data");
-  if (!element) return null;
-  const bytes = Uint8Array.from(atob(element.textContent.trim()), (letter) => letter.charCodeAt(0));
+/* The document in the page itself; one that is `live` has no streams, as a server has them. */
+export async function readDocument() {
+  const bytes = Uint8Array.from(atob(byId("data").textContent.trim()), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(stream).json();
 }

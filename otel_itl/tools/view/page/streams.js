@@ -19,7 +19,7 @@ export function ongoingStall(stream) {
 
 /* The time to first token in µs: by its figures, or by its chunks while it runs. */
 export function timeToFirstToken(stream) {
-  if (stream.m?.ttft !== undefined) return stream.m.ttft * 1e6;
+  if (stream.measures?.time_to_first_token !== undefined) return stream.measures.time_to_first_token * 1e6;
   return isPlain(stream) ? null : firstOutput(chunksOf(stream));
 }
 
@@ -29,7 +29,7 @@ export const errorOf = (stream, figure) => (stream.errors?.[figure] ?? 0) * 1e6;
 /* By how much it may be more, likewise. */
 export const errorAbove = (stream, figure) => (stream.above?.[figure] ?? 0) * 1e6;
 
-/* Whether a figure (ttft, itl or tpot) is known well enough to be pooled over streams. */
+/* Whether a figure (TTFT, ITL or TPOT) is known well enough to be pooled over streams. */
 export const isKnown = (stream, figure) => !stream.left_out?.includes(figure);
 
 /* When a stream ends or is seen last, in microseconds since the epoch. */

@@ -66,8 +66,8 @@ export class Summary {
     const { samples } = page.aggregate;
     const stalls = measured.reduce((sum, stream) => sum + (stream.stalls?.length ?? 0) + (stream.more_stalls ?? 0), 0);
     const failed = measured.filter((stream) => stream.outcome === "error" || stream.outcome === "truncated").length;
-    const judged = measured.filter((stream) => stream.slo?.met !== undefined);
-    const unjudged = measured.filter((stream) => stream.slo?.verdict === "not known").length;
+    const [met, missed, unjudged] = ["met", "missed", "not known"].map((verdict) => measured.filter((stream) => stream.slo?.verdict === verdict).length);
+    const judged = met + missed;
     this.set("streams", formatCount(measured.length));
     for (const [percentage, share] of [["50", 0.5], ["99", 0.99]]) {
       const us = quantileOf(first, share);
@@ -77,10 +77,9 @@ export class Summary {
     }
     this.set("stalls", formatCount(stalls), stalls > 0);
     this.set("failed", formatCount(failed), failed > 0);
-    this.show("slo", judged.length + unjudged > 0);
-    const met = judged.length ? formatShare(judged.filter((stream) => stream.slo.met).length / judged.length) : "–";
-    this.set("slo", met, false, unjudged ? `${formatCount(unjudged)} not known` : "");
-    this.note(["ttft50", "ttft99"], measured.filter((stream) => timeToFirstToken(stream) !== null), "ttft");
-    this.note(["itl50", "itl99"], measured.filter((stream) => stream.m?.p50 !== undefined), "itl");
+    this.show("slo", judged + unjudged > 0);
+    this.set("slo", judged ? formatShare(met / judged) : "–", false, unjudged ? `${formatCount(unjudged)} not known` : "");
+    this.note(["ttft50", "ttft99"], measured.filter((stream) => timeToFirstToken(stream) !== null), "TTFT");
+    this.note(["itl50", "itl99"], measured.filter((stream) => stream.measures?.itl_p50 !== undefined), "ITL");
   }
 }

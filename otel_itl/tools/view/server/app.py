@@ -1,80 +1,67 @@
-"""The ASGI application: the page and its files, its events, a saved copy of it, and the OTLP receiver over HTTP."""
+"""The ASGI application: the page, its events, a saved copy of it, and the OTLP receiver over HTTP."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from secrets import token_hex
-from time import time_ns
 from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from otel_itl.tools.report.json_text import parse_json
-from otel_itl.tools.view.bundle import DATA, HEAD, join_modules, read_glossary, read_page_file, render_single_file
+from otel_itl.tools.view.bundle import LIVE, OWN, make_policy, render_page
 from otel_itl.tools.view.document import describe_page
 from otel_itl.tools.view.server.assembler import Assembler
 from otel_itl.tools.view.server.events import generate_events
 from otel_itl.tools.view.server.protobuf import read_protobuf
 from otel_itl.tools.view.server.safety import HEADERS, Guard, RefusedError, read_body
-from otel_itl.tools.view.server.store import Store
 
 Handler = Callable[[Request], Awaitable[Response]]
 
 PROTOBUF: Final = "application/x-protobuf"
-SCRIPT: Final = "page.js"
-"""All modules of the page as one file: a browser that fetches each would begin later."""
 MAX_READERS: Final = 32
 """Pages that are connected at once."""
-
-_TYPES: Final = {"js": "text/javascript", "css": "text/css", "html": "text/html", "json": "application/json"}
 
 
 class ViewApp:
     """The page's server.
 
     Args:
-        store: the streams.
-        assembler: takes what is received.
+        assembler: takes what is received, and has the store of streams.
         guard: decides who is answered.
         describe: returns the facts that the page shows of this server: `name`, `status`, `skipped`, `hints`.
+        is_closing: returns whether the server is about to end, and with it the events of every page.
         receives: telemetry is received over HTTP.
     """
 
     def __init__(
         self,
-        store: Store,
         assembler: Assembler,
         guard: Guard,
         describe: Callable[[], dict[str, Any]],
+        is_closing: Callable[[], bool],
         *,
         receives: bool,
     ) -> None:
-        self._store = store
+        self._store = assembler.store
         self._assembler = assembler
         self._guard = guard
         self._describe = describe
         self._run = token_hex(8)
         self._readers = 0
-        self._is_closing = asyncio.Event()
+        self._is_closing = is_closing
         routes = [
             Route("/", self._guarded(self._get_page, needs_token=False)),
-            Route("/page/{name}", self._guarded(self._get_file, needs_token=False)),
-            Route("/facts", self._guarded(self._get_facts)),
             Route("/events", self._guarded(self._get_events)),
             Route("/save", self._guarded(self._save)),
         ]
         if receives:
             routes.append(Route("/v1/{signal}", self._guarded(self._receive), methods=["POST"]))
         self.asgi = Starlette(routes=routes)
-
-    def close(self) -> None:
-        """End the events of every page, so that the server can end. Called on its event loop."""
-        self._is_closing.set()
 
     def _guarded(self, handler: Handler, *, needs_token: bool = True) -> Handler:
         """Return a handler that answers only whom the guard lets through, with the headers of safety."""
@@ -87,40 +74,27 @@ class ViewApp:
             except RefusedError as refusal:
                 # In OTLP an error is a google.rpc.Status; its JSON form is what a person reads in a log, too.
                 response = JSONResponse({"message": refusal.sentence}, refusal.status)
-            for name, value in HEADERS:
-                response.headers[name] = value
+            for name, value in HEADERS.items():
+                response.headers.setdefault(name, value)
             return response
 
         return answer
 
     async def _get_page(self, _request: Request) -> Response:
-        head = '<link rel="stylesheet" href="page/page.css">'
-        script = '<script type="module" src="page/page.js"></script>'
-        text = read_page_file("index.html").replace(HEAD, head, 1).replace(DATA, script, 1)
-        return Response(text, media_type="text/html")
+        policy = f"{make_policy(OWN)}; frame-ancestors 'none'"
+        return HTMLResponse(render_page(LIVE), headers={"Content-Security-Policy": policy})
 
-    async def _get_file(self, request: Request) -> Response:
-        """Return a file of the page."""
-        name = request.path_params["name"]
-        try:
-            text = join_modules() if name == SCRIPT else read_page_file(name)
-        except FileNotFoundError as error:
-            raise RefusedError(404, "there is no such file.") from error
-        return Response(text, media_type=_TYPES[name.rpartition(".")[2]])
-
-    def _facts(self) -> dict[str, Any]:
-        """Return what the page shows of the server."""
-        return {"live": True, **self._describe(), "keep": self._store.keep}
-
-    async def _get_facts(self, _request: Request) -> Response:
-        return JSONResponse({**self._facts(), "glossary": read_glossary(), "made": time_ns() // 1_000})
+    def _refresh(self) -> dict[str, Any]:
+        """End the streams that were lost, and return what the page shows of the server."""
+        self._assembler.end_lost_streams()
+        return self._describe()
 
     async def _get_events(self, request: Request) -> Response:
         """Return the page's events, which do not end."""
         if self._readers >= MAX_READERS:
             raise RefusedError(503, f"{MAX_READERS} pages are connected already: close one.")
         last = request.headers.get("last-event-id", "")
-        events = generate_events(self._store, self._facts, self._run, last, self._is_closing.is_set)
+        events = generate_events(self._store, self._refresh, self._run, last, self._is_closing)
 
         async def count_reader() -> Any:
             """Yield the events, and count the page among the readers meanwhile."""
@@ -135,16 +109,14 @@ class ViewApp:
 
     async def _save(self, _request: Request) -> Response:
         """Return the page with all that is kept, as one file."""
-        text = await run_in_threadpool(self._render)
-        response = Response(text, media_type="text/html")
-        response.headers["Content-Disposition"] = 'attachment; filename="otel-itl.html"'
-        return response
+        name = str(self._describe()["name"])
 
-    def _render(self) -> str:
-        name = str(self._describe().get("name", "otel-itl"))
-        more = {"let_go": self._store.let_go}
-        page = describe_page(self._store.documents(), name=name, made_unix_us=time_ns() // 1_000, more=more)
-        return render_single_file(page)
+        def render() -> str:
+            more = {"let_go": self._store.let_go}
+            return render_page(describe_page(self._store.documents(), name=name, more=more))
+
+        attachment = {"Content-Disposition": 'attachment; filename="otel-itl.html"'}
+        return HTMLResponse(await run_in_threadpool(render), headers=attachment)
 
     async def _receive(self, request: Request) -> Response:
         """Take in one OTLP request, in protobuf or JSON."""

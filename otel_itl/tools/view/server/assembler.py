@@ -58,7 +58,7 @@ class Assembler:
     """
 
     def __init__(self, store: Store, skipped: SkippedInput) -> None:
-        self._store = store
+        self.store = store
         self._skipped = skipped
         self._lock = Lock()
         self._running = RunningStreams(store)
@@ -106,7 +106,7 @@ class Assembler:
             except SHAPE_ERRORS:
                 self._skip(span.span_id, where)
         elif any(name.startswith(_EXCERPT) for name in span.attributes):
-            self._store.put(_describe_plain(span))
+            self.store.put(_describe_plain(span))
         else:
             self.foreign += 1
 
@@ -130,8 +130,8 @@ class Assembler:
         """Show streams that have ended, in place of what was shown while they ran."""
         for stream in streams:
             described = describe_stream(stream)
-            self._running.finish((stream.trace_id, stream.span_id), described["id"], described["start"])
-            self._store.put(described)
+            self._running.finish((stream.trace_id, stream.span_id), described["start"])
+            self.store.put(described)
 
 
 def _keep_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,13 +158,8 @@ def _describe_plain(span: OTLPSpan) -> dict[str, Any]:
     """Describe a span of another instrumentation, which holds no token time."""
     attributes = span.attributes
     identity = read_identity(attributes)
-    if identity.provider == UNKNOWN:
-        identity = identity._replace(
-            provider=str(attributes.get("llm.provider") or attributes.get("llm.system") or UNKNOWN)
-        )
     if identity.model == UNKNOWN:
-        model = attributes.get("llm.model_name")
-        identity = identity._replace(model=model if isinstance(model, str) else span.name)
+        identity = identity._replace(model=span.name)
     key, error = (span.trace_id, span.span_id), attributes.get(names.ERROR_TYPE)
     described = describe_head(key, identity, span.start_unix_ns, read_session_id(attributes)) | {
         "kind": "span",

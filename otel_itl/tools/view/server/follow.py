@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
 from typing import IO, Final
 
-from otel_itl.tools.report.reading.documents import Document, parse_line, read_documents
-from otel_itl.tools.report.reading.lines import (
+from otel_itl.tools.report.reading.documents import (
     GZIP,
     MAX_LINE_BYTES,
     STANDARD_INPUT,
     UTF8_BOM,
-    Line,
+    Document,
     UnreadableSourceError,
     display_name,
+    parse_line,
+    read_documents,
 )
 from otel_itl.tools.report.reading.otlp import is_otlp
 from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
@@ -27,7 +26,6 @@ from otel_itl.tools.report.reading.streams import SHAPE_ERRORS, describe_shape_e
 from otel_itl.tools.view.server.assembler import Assembler
 
 POLL_SECONDS: Final = 0.1
-_PART_BYTES: Final = 1 << 20
 _HALF_WRITTEN_SECONDS: Final = 2.0
 """A last line that has not grown for this long is called half-written."""
 
@@ -78,30 +76,22 @@ class FileFollower:
 
     def _run(self) -> None:
         """Read everything, then follow. Runs on the thread."""
-        tails = self._tails
         for source in self._sources:
             if self._can_grow(source):
-                tails.append(_Tail(source, self._add_line, self._is_stopping.is_set))
-                tails[-1].read()
-            else:
-                self._read_once(source)
+                self._tails.append(_Tail(source, self._skipped))
+                self._add_all(self._tails[-1].read_appended())
+                continue
+            try:
+                self._add_all(read_documents(source, self._skipped))
+            except UnreadableSourceError as error:
+                self.unreadable.append(str(error).removesuffix("."))
         self._assembler.finish_logged()
         self.is_reading = False
-        while tails and not self._is_stopping.wait(POLL_SECONDS):
-            for tail in tails:
-                tail.read()
-        for tail in tails:
+        while self._tails and not self._is_stopping.wait(POLL_SECONDS):
+            for tail in self._tails:
+                self._add_all(tail.read_appended())
+        for tail in self._tails:
             tail.close()
-
-    def _read_once(self, source: str) -> None:
-        """Read a source that does not grow."""
-        try:
-            for document in read_documents(source, self._skipped):
-                if self._is_stopping.is_set():
-                    return
-                self._add(document)
-        except UnreadableSourceError as error:
-            self.unreadable.append(str(error).removesuffix("."))
 
     @staticmethod
     def _can_grow(source: str) -> bool:
@@ -115,44 +105,38 @@ class FileFollower:
         with Path(source).open("rb") as file:
             return file.read(2) != GZIP
 
-    def _add_line(self, line: Line, name: str) -> None:
-        """Take in one whole line."""
-        for document in parse_line(line, name, self._skipped):
-            self._add(document)
-
-    def _add(self, document: Document) -> None:
-        """Take in one document, if it is OTLP."""
-        if not is_otlp(document.value):
-            self._skipped.add(SkipReason.NOT_OTLP, document.where)
-            return
-        self.has_grown = self.has_grown or not self.is_reading
-        try:
-            self._assembler.add(document.value, document.where)
-        except SHAPE_ERRORS as error:
-            self._skipped.add(SkipReason.NOT_OTLP, document.where, describe_shape_error(error))
+    def _add_all(self, documents: Iterable[Document]) -> None:
+        """Take in documents, those that are OTLP, until the follower is stopped."""
+        for document in documents:
+            if self._is_stopping.is_set():
+                return
+            if not is_otlp(document.value):
+                self._skipped.add(SkipReason.NOT_OTLP, document.where)
+                continue
+            self.has_grown = self.has_grown or not self.is_reading
+            try:
+                self._assembler.add(document.value, document.where)
+            except SHAPE_ERRORS as error:
+                self._skipped.add(SkipReason.NOT_OTLP, document.where, describe_shape_error(error))
 
 
 class _Tail:
-    """The lines of one file that grows.
+    """One file that grows.
 
     Args:
         path: of the file.
-        take: called with each whole line, and the name of the file.
-        is_stopping: returns whether to leave the rest.
+        skipped: receives what cannot be used.
     """
 
-    def __init__(self, path: str, take: Callable[[Line, str], None], is_stopping: Callable[[], bool]) -> None:
+    def __init__(self, path: str, skipped: SkippedInput) -> None:
         self._path = path
-        self._take = take
-        self._is_stopping = is_stopping
+        self._skipped = skipped
         self._file: IO[bytes] | None = None
         self._rest = b""
-        self._read_bytes = 0
+        """The last line as far as it has been written."""
         self._lines = 0
         self._grown_at = monotonic()
         self._times_opened = 0
-        self._is_last_new = False
-        """The last line has grown since it was last parsed."""
 
     @property
     def is_half_written(self) -> bool:
@@ -166,15 +150,15 @@ class _Tail:
             return f"{name} was deleted" if self._times_opened else f"waiting for {name}"
         return f"following {name}, which was begun anew" if self._times_opened > 1 else ""
 
-    def read(self) -> None:
-        """Read what has been appended since; a file that is missing for the moment is looked for again."""
+    def read_appended(self) -> Iterator[Document]:
+        """Yield what has been appended since; a file that is missing for the moment is looked for again."""
         try:
             if self._file is None:
                 self._file = Path(self._path).open("rb")  # noqa: SIM115 - kept open between two reads
-                self._rest, self._read_bytes, self._lines = b"", 0, 0
+                self._rest, self._lines = b"", 0
                 self._times_opened += 1
-            self._read_rest()
-            if self._was_replaced():
+            yield from self._read_lines(self._file)
+            if self._was_replaced(self._file):
                 self.close()
         except OSError:
             self._file = None
@@ -185,44 +169,38 @@ class _Tail:
             self._file.close()
             self._file = None
 
-    def _read_rest(self) -> None:
-        """Take the whole lines up to the end of the file."""
-        while self._file is not None and not self._is_stopping():
-            part = self._file.read(_PART_BYTES)
-            if not part:
-                self._take_last()
-                return
-            is_first = self._read_bytes == 0
-            self._read_bytes += len(part)
-            part = part.removeprefix(UTF8_BOM) if is_first else part
-            self._grown_at, self._is_last_new = monotonic(), True
-            *lines, self._rest = (self._rest + part).split(b"\n")
-            for line in lines:
-                self._take_line(line)
-            if len(self._rest) > MAX_LINE_BYTES:
+    def _read_lines(self, file: IO[bytes]) -> Iterator[Document]:
+        """Yield the documents of the whole lines up to the end of the file, and of a last one that is whole as well."""
+        has_grown = False
+        while part := file.readline(MAX_LINE_BYTES):
+            has_grown, self._grown_at = True, monotonic()
+            self._rest += part
+            if part.endswith(b"\n"):
+                yield from self._take_line(self._skipped)
+            elif len(self._rest) > MAX_LINE_BYTES:
                 self._rest = b""
+        # Nothing that continues a whole document is JSON.
+        if has_grown and self._rest.rstrip().endswith((b"}", b"]")):
+            rest = self._rest
+            documents = list(self._take_line(SkippedInput()))
+            yield from documents
+            self._rest = b"" if documents else rest
 
-    def _take_last(self) -> None:
-        """Take the last line without a newline, if it is a whole document: nothing that continues it is JSON."""
-        if self._is_last_new and self._rest.rstrip().endswith((b"}", b"]")):
-            self._is_last_new = False
-            with suppress(ValueError, RecursionError):
-                json.loads(self._rest)
-                self._take_line(self._rest)
-                self._rest = b""
-                self._lines -= 1  # its newline, when that comes, counts it
+    def _take_line(self, skipped: SkippedInput) -> Iterator[Document]:
+        """Yield the documents of the line that was read."""
+        line, self._rest = self._rest, b""
+        where = f"{display_name(self._path)}:{self._lines + 1}"
+        text = line if self._lines else line.removeprefix(UTF8_BOM)
+        self._lines += line.endswith(b"\n")
+        yield from parse_line(text, where, skipped)
 
-    def _take_line(self, line: bytes) -> None:
-        self._lines += 1
-        self._take(Line(self._lines, line, is_complete=True), display_name(self._path))
-
-    def _was_replaced(self) -> bool:
+    def _was_replaced(self, file: IO[bytes]) -> bool:
         """Return whether the path leads to another file by now, or to a shorter one."""
-        if self._file is None:
-            return False
         try:
             current = Path(self._path).stat()
         except FileNotFoundError:
             return True
-        known = os.fstat(self._file.fileno())
-        return (current.st_ino, current.st_dev) != (known.st_ino, known.st_dev) or current.st_size < self._read_bytes
+        known = os.fstat(file.fileno())
+        return (current.st_ino, current.st_dev) != (known.st_ino, known.st_dev) or current.st_size < file.seek(
+            0, os.SEEK_CUR
+        )

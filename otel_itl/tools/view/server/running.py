@@ -10,9 +10,9 @@ from typing import Any, Final
 from otel_itl.core import conventions as names
 from otel_itl.core.timeline import MICROSECOND, OUTPUT, SECOND
 from otel_itl.tools.report.reading.otlp import TokenLogRecord
-from otel_itl.tools.report.reading.span_facts import read_session_id
+from otel_itl.tools.report.reading.span_facts import read_session_id, read_stall
 from otel_itl.tools.report.reading.streams import read_identity
-from otel_itl.tools.view.document import cut, describe_head, stream_id, without_none
+from otel_itl.tools.view.document import cut, describe_head, describe_stall, stream_id
 from otel_itl.tools.view.moments import HIDDEN, OTHER, DrawnChunks
 from otel_itl.tools.view.packing import MIN_DRAWN_HOLD, pack_chunks
 from otel_itl.tools.view.server.store import Store
@@ -70,22 +70,25 @@ class RunningStreams:
         if stream is None:
             if names.STREAM_OUTCOME in attributes:
                 return  # it was too short to be shown before its end, and its span follows
-            self._drop_without_progress((trace_id, span_id), request_unix_ns // MICROSECOND)
-            stream = self._start(identifier, (trace_id, span_id), request_unix_ns // MICROSECOND, attributes, now)
+            key, start = (trace_id, span_id), request_unix_ns // MICROSECOND
+            begun_by_stall = self._find(key, start)
+            if begun_by_stall is not None:  # this event describes it exactly
+                del self._streams[begun_by_stall.id]
+                self._store.remove(begun_by_stall.id)
+            stream = self._start(key, start, attributes, now)
         stream.heard, stream.has_progress = now, True
         changed: dict[str, Any] = {}
-        headers = attributes.get(names.STREAM_HEADERS)
-        if headers is not None:
-            changed["headers"] = int(headers)
+        if names.STREAM_HEADERS in attributes:
+            changed["headers"] = int(attributes[names.STREAM_HEADERS])
         packed = self._pack(stream, attributes)
         if packed is not None and any(code & OUTPUT for code in packed["k"][::2]):
             self._close_stalls(stream)
-        outcome = attributes.get(names.STREAM_OUTCOME)
-        if outcome is not None:
-            changed |= {"outcome": cut(str(outcome)), "end": int(attributes[names.STREAM_END])}
+        if names.STREAM_OUTCOME in attributes:
+            outcome, end = str(attributes[names.STREAM_OUTCOME]), int(attributes[names.STREAM_END])
+            changed |= {"outcome": cut(outcome), "end": end}
             self._note_end(identifier)
         if stream.stalls:
-            changed["stalls"] = list(stream.stalls)
+            changed["stalls"] = stream.stalls
         self._store.update(identifier, changed, packed)
 
     def add_stall(self, record: TokenLogRecord, *, is_open: bool, now: float) -> None:
@@ -96,39 +99,32 @@ class RunningStreams:
         """
         _, unix_ns, attributes = record.event
         key = (record.trace_id, record.span_id)
-        offset = float(attributes[names.STALL_START]) + float(attributes[names.STALL_DURATION])
-        start = (unix_ns - round(offset * SECOND)) // MICROSECOND
+        stall = read_stall(attributes)
+        if stall is None or stall.start is None:
+            raise ValueError("the event of a stall does not have its start or its duration")
+        start = (unix_ns - round((stall.start + stall.duration) * SECOND)) // MICROSECOND
         stream = self._find(key, start)
         if stream is None:
             identifier = stream_id(*key, start * MICROSECOND)
             if not is_open or identifier in self._ended:
                 return
-            stream = self._start(identifier, key, start, attributes, now)
+            stream = self._start(key, start, attributes, now)
         stream.heard = now
-        stall = without_none(
-            {
-                "at": round(float(attributes[names.STALL_START]) * 1e6),
-                "waited": round(float(attributes[names.STALL_DURATION]) * 1e6),
-                "phase": cut(str(attributes.get(names.STALL_PHASE, ""))),
-                "cause": cut(str(attributes.get(names.STALL_CAUSE, ""))),
-                "alive": attributes.get(names.STALL_ALIVE) is True or None,
-                "open": is_open or None,
-            }
-        )
-        others = [known for known in stream.stalls if abs(known["at"] - stall["at"]) > _SAME_REQUEST_US]
-        stream.stalls = [*others, stall][-names.MAX_REPORTED_STALLS :]
-        self._store.update(stream.id, {"stalls": list(stream.stalls)})
+        described = describe_stall(stall) | ({"open": True} if is_open else {})
+        others = [known for known in stream.stalls if abs(known["at"] - described["at"]) > _SAME_REQUEST_US]
+        stream.stalls = [*others, described][-names.MAX_REPORTED_STALLS :]
+        self._store.update(stream.id, {"stalls": stream.stalls})
 
-    def finish(self, key: tuple[str, str], identifier: str, start: int) -> None:
+    def finish(self, key: tuple[str, str], start: int) -> None:
         """Stop updating a stream that has ended: the assembler shows the finished one in its place.
 
         Later progress events of it are ignored. If it ran under another id, that entry is removed from the store.
 
         Args:
             key: trace id and span id.
-            identifier: of the finished stream.
             start: time of the request, in microseconds since the epoch.
         """
+        identifier = stream_id(*key, start * MICROSECOND)
         self._note_end(identifier)
         stream = self._find(key, start)
         if stream is not None:
@@ -141,40 +137,23 @@ class RunningStreams:
         for stream in list(self._streams.values()):
             if stream.has_progress and now - stream.heard > LOST_AFTER_SECONDS:
                 self._close_stalls(stream)
-                self._store.update(
-                    stream.id, {"outcome": "lost", "end": stream.last_arrival, "stalls": list(stream.stalls)}
-                )
+                lost = {"outcome": "lost", "end": stream.last_arrival, "stalls": stream.stalls}
+                self._store.update(stream.id, lost)
                 self._note_end(stream.id)
 
-    def _start(
-        self, identifier: str, key: tuple[str, str], start: int, attributes: Mapping[str, Any], now: float
-    ) -> _Running:
+    def _start(self, key: tuple[str, str], start: int, attributes: Mapping[str, Any], now: float) -> _Running:
         """Begin to show a stream."""
         while len(self._streams) >= MAX_RUNNING:
             self._note_end(next(iter(self._streams)))
-        stream = self._streams[identifier] = _Running(identifier, key, start, now)
-        session_id = read_session_id(attributes)
-        head = describe_head(key, read_identity(attributes), start * MICROSECOND, session_id)
-        self._store.start({**head, "id": identifier})
+        head = describe_head(key, read_identity(attributes), start * MICROSECOND, read_session_id(attributes))
+        self._store.put(head, is_running=True)
+        stream = self._streams[head["id"]] = _Running(head["id"], key, start, now)
         return stream
 
     def _find(self, key: tuple[str, str], start: int) -> _Running | None:
         """Return the stream of a span that was requested at this time, or of no span at all."""
-        return next(
-            (
-                stream
-                for stream in self._streams.values()
-                if stream.key == key and abs(stream.start - start) < _SAME_REQUEST_US
-            ),
-            None,
-        )
-
-    def _drop_without_progress(self, key: tuple[str, str], start: int) -> None:
-        """Remove a stream that a stall's event has begun: its first progress event describes it exactly."""
-        known = self._find(key, start)
-        if known is not None:
-            del self._streams[known.id]
-            self._store.remove(known.id)
+        of_span = (stream for stream in self._streams.values() if stream.key == key)
+        return next((stream for stream in of_span if abs(stream.start - start) < _SAME_REQUEST_US), None)
 
     def _note_end(self, identifier: str) -> None:
         self._streams.pop(identifier, None)

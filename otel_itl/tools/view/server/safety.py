@@ -14,19 +14,15 @@ from starlette.requests import Request  # noqa: TC002 - annotations stay resolva
 MAX_BODY_BYTES: Final = 16 * 1024 * 1024
 """Of one request, as it is sent."""
 MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
-POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
-)
-HEADERS: Final = (
-    ("Content-Security-Policy", POLICY),
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-    ("Cross-Origin-Resource-Policy", "same-origin"),
-    ("Cross-Origin-Opener-Policy", "same-origin"),
-    ("Cache-Control", "no-store"),
-)
-"""Of every response."""
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Of every response that does not set them itself."""
 
 _EITHER: Final = zlib.MAX_WBITS | 32
 """Of zlib: gzip or deflate, whichever the header names."""
@@ -71,25 +67,17 @@ class Guard:
         host = (urlsplit(f"//{request.headers.get('host', '')}").hostname or "").lower()
         if self.token is None and host not in _LOOPBACK_NAMES and host != self.address:
             raise RefusedError(403, "the Host header names another machine than this one.")
-        origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower():
+        origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "")
+        is_own = origin is None or urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
+        if not is_own or site not in _OWN_SITES:
             raise RefusedError(403, "a page of another origin may neither read nor send.")
-        if request.headers.get("sec-fetch-site", "") not in _OWN_SITES:
-            raise RefusedError(403, "a page of another origin may neither read nor send.")
-        if needs_token and self.token is not None and not self._has_token(request):
+        given = request.query_params.get("token") or request.headers.get("authorization", "")
+        if needs_token and not self.has_token(given):
             raise RefusedError(401, "the token is missing: use the address that otel-itl view has printed.")
 
-    def check_metadata(self, authorization: str) -> bool:
-        """Return whether the `authorization` of a gRPC call holds the token, where one is needed."""
-        return self.token is None or _is_equal(authorization.removeprefix("Bearer "), self.token)
-
-    def _has_token(self, request: Request) -> bool:
-        given = request.query_params.get("token") or request.headers.get("authorization", "").removeprefix("Bearer ")
-        return self.token is not None and _is_equal(given, self.token)
-
-
-def _is_equal(given: str, token: str) -> bool:
-    return compare_digest(given.encode(), token.encode())
+    def has_token(self, given: str) -> bool:
+        """Return whether what is given, itself or as `Bearer TOKEN`, is the token, or none is needed."""
+        return self.token is None or compare_digest(given.removeprefix("Bearer ").encode(), self.token.encode())
 
 
 def is_loopback(address: str) -> bool:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import socket
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_urlsafe
-from threading import Event, Thread
+from threading import Thread
 from time import monotonic, sleep
 from typing import Any, Final
 
 import uvicorn
 
 from otel_itl.tools.command_error import CommandError
-from otel_itl.tools.report.reading.lines import display_name
+from otel_itl.tools.report.reading.documents import display_name
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.render.number_format import pluralize
 from otel_itl.tools.view.server.app import ViewApp
@@ -29,8 +29,6 @@ from otel_itl.tools.view.server.store import Store
 
 DEFAULT_PORT: Final = 4318
 """OTLP over HTTP; the page is on the same port."""
-DEFAULT_GRPC_PORT: Final = 4317
-DEFAULT_KEEP: Final = 10_000
 LOOPBACK: Final = "127.0.0.1"
 
 _ANY: Final = {"0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104 - compared, not bound
@@ -44,10 +42,6 @@ _REPORT_SECONDS: Final = 0.5
 
 class CannotServeError(CommandError):
     """The server cannot start; the message is one sentence."""
-
-
-class PortInUseError(CannotServeError):
-    """Another process listens on the port."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +61,8 @@ class ServerOptions:
     sources: Sequence[str] = ()
     address: str = LOOPBACK
     port: int = DEFAULT_PORT
-    grpc_port: int | None = DEFAULT_GRPC_PORT
-    keep: int = DEFAULT_KEEP
+    grpc_port: int | None = 4317
+    keep: int = 10_000
     name: str = ""
     token: str = ""
 
@@ -88,17 +82,18 @@ class ViewServer:
         self._store = Store(options.keep)
         self.skipped = SkippedInput()
         self.assembler = Assembler(self._store, self.skipped)
-        self._guard = Guard(
-            options.address, None if is_loopback(options.address) else options.token or token_urlsafe(18)
-        )
+        token = None if is_loopback(options.address) else options.token or token_urlsafe(18)
+        self._guard = Guard(options.address, token)
         self._follower = FileFollower(options.sources, self.assembler, self.skipped) if options.sources else None
-        self._socket = self._listen()
+        self._receives_grpc = self.receives and options.grpc_port is not None and find_spec("grpc") is not None
+        self._socket = _open_ports(options, has_grpc=self._receives_grpc)
         self.port: int = self._socket.getsockname()[1]
         self.grpc_port: int | None = None
         self._grpc: Any = None
-        self._is_ready = Event()
-        self._thread = Thread(target=lambda: asyncio.run(self._serve()), name="otel_itl view", daemon=True)
-        self._server: uvicorn.Server | None = None
+        app = ViewApp(self.assembler, self._guard, self.describe, self._is_closing, receives=self.receives)
+        quiet: dict[str, Any] = {"log_level": "error", "access_log": False, "lifespan": "off"}
+        self._server = uvicorn.Server(uvicorn.Config(app.asgi, timeout_graceful_shutdown=1, **quiet))
+        self._thread = Thread(target=self._server.run, args=([self._socket],), name="otel_itl view", daemon=True)
 
     @property
     def url(self) -> str:
@@ -116,7 +111,7 @@ class ViewServer:
 
     def _url_of(self, host: str) -> str:
         token = "" if self._guard.token is None else f"?token={self._guard.token}"
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/{token}"
+        return f"http://{_bracketed(host)}:{self.port}/{token}"
 
     @property
     def receives(self) -> bool:
@@ -127,15 +122,19 @@ class ViewServer:
         """Start everything; returns when the page can be opened.
 
         Raises:
-            CannotServeError: the gRPC port cannot be listened on, or the server does not start.
+            CannotServeError: the server does not start.
         """
-        if self.receives and self._options.grpc_port is not None:
-            self._start_grpc(self._options.grpc_port)
+        if self._receives_grpc:
+            from otel_itl.tools.view.server.grpc_receiver import GrpcReceiver  # noqa: PLC0415 - an extra of its own
+
+            address = f"{_bracketed(self._options.address)}:{self._options.grpc_port}"
+            self._grpc = GrpcReceiver(address, self.assembler, self._guard)
+            self.grpc_port = self._grpc.port
         if self._follower is not None:
             self._follower.start()
         self._thread.start()
-        if not self._is_ready.wait(_START_SECONDS):
-            raise CannotServeError("the server of the page did not start within 10 s.")
+        if not _wait_until(lambda: self._server.started, _START_SECONDS):
+            raise CannotServeError(f"the server of the page did not start within {_START_SECONDS:.0f} s.")
 
     def stop(self) -> None:
         """Stop everything. Pages that are open say that the server does not answer."""
@@ -143,8 +142,7 @@ class ViewServer:
             self._follower.stop()
         if self._grpc is not None:
             self._grpc.stop()
-        if self._server is not None:
-            self._server.should_exit = True
+        self._server.should_exit = True
         if self._thread.is_alive():
             self._thread.join(_STOP_SECONDS)
         self._socket.close()
@@ -157,10 +155,7 @@ class ViewServer:
 
     def has_streams(self, seconds: float) -> bool:
         """Return whether there is anything to show; waits for it for at most `seconds`."""
-        deadline = monotonic() + seconds
-        while not len(self._store) and monotonic() < deadline:
-            sleep(0.02)
-        return len(self._store) > 0
+        return _wait_until(lambda: len(self._store) > 0, seconds)
 
     def open_browser(self) -> bool:
         """Open the page in a browser; returns False where there is none."""
@@ -168,19 +163,14 @@ class ViewServer:
             return webbrowser.open(self.url)
         return False
 
-    def wait_until_read(self, seconds: float) -> None:
-        """Wait until the files have been read to their end, for at most `seconds`; for benchmarks."""
-        deadline = monotonic() + seconds
-        while self._follower is not None and self._follower.is_reading and monotonic() < deadline:
-            sleep(0.02)
-
     def describe(self) -> dict[str, Any]:
         """Return the facts that the page shows of this server."""
         names = [Path(display_name(source)).name for source in self._options.sources]
         name = self._options.name or (names[0] if len(names) == 1 else f"{len(names)} files" if names else "view")
         if self._follower is None:
             ports = f"OTLP on {self.port}" + (f" and {self.grpc_port} (gRPC)" if self.grpc_port else "")
-            return {"name": name, "status": f"receiving, {ports}", "skipped": self._skipped(), "hints": self._hints()}
+            facts = {"name": name, "status": f"receiving, {ports}", "skipped": self._skipped()}
+            return {**facts, "hints": self._hints(), "grown": True}
         following = self._follower.describe_change() or f"following {name}"
         status = f"reading {name}" if self._follower.is_reading else following
         return {"name": name, "status": status, "skipped": self._skipped(), "grown": self._follower.has_grown}
@@ -218,60 +208,8 @@ class ViewServer:
             ["See streams while they run:", "OTEL_ITL_PROGRESS=0.25"],
         ]
 
-    def _listen(self) -> socket.socket:
-        """Open the listening socket of the page; where its port is in use, the sentence names that of gRPC as well."""
-        address, port, grpc_port = self._options.address, self._options.port, self._options.grpc_port
-        try:
-            return _listen(address, port)
-        except PortInUseError:
-            if self.receives and grpc_port:
-                try:
-                    _listen(address, grpc_port).close()
-                except PortInUseError as error:
-                    raise PortInUseError(
-                        f"port {port} and port {grpc_port} for OTLP over gRPC are in use: give --port and --grpc-port "
-                        "others, or 0 for any that is free."
-                    ) from error
-            raise
-
-    def _start_grpc(self, port: int) -> None:
-        """Receive OTLP over gRPC, where grpcio is installed."""
-        try:
-            from otel_itl.tools.view.server.grpc_receiver import GrpcReceiver  # noqa: PLC0415 - an extra of its own
-        except ImportError:
-            return
-        host = self._options.address
-        try:
-            _listen(host, port).close()  # gRPC would print its own words about a port in use
-            self._grpc = GrpcReceiver(f"{f'[{host}]' if ':' in host else host}:{port}", self.assembler, self._guard)
-        except (OSError, CannotServeError) as error:
-            raise CannotServeError(
-                f"port {port} for OTLP over gRPC is in use: give --grpc-port another one, 0 for any that is free, "
-                "or off."
-            ) from error
-        self.grpc_port = self._grpc.port
-
-    async def _serve(self) -> None:
-        """Answer requests until `stop()`. Runs on the thread."""
-        app = ViewApp(self._store, self.assembler, self._guard, self.describe, receives=self.receives)
-        config = uvicorn.Config(
-            app.asgi, log_level="error", access_log=False, lifespan="off", timeout_graceful_shutdown=1
-        )
-        self._server = uvicorn.Server(config)
-        watcher = asyncio.create_task(self._watch(app))
-        await self._server.serve(sockets=[self._socket])
-        watcher.cancel()
-
-    async def _watch(self, app: ViewApp) -> None:
-        """Report the start, end streams that were lost, and end the events of the pages when the server is to end."""
-        while self._server is not None:
-            if self._server.started:
-                self._is_ready.set()
-            if self._server.should_exit:
-                app.close()
-                return
-            self.assembler.end_lost_streams()
-            await asyncio.sleep(0.05 if not self._is_ready.is_set() else 0.2)
+    def _is_closing(self) -> bool:
+        return self._server.should_exit
 
 
 def _find_own_address() -> str:
@@ -282,25 +220,53 @@ def _find_own_address() -> str:
     return socket.gethostname()
 
 
-def _listen(address: str, port: int) -> socket.socket:
-    """Open the listening socket.
+def _wait_until(is_reached: Callable[[], bool], seconds: float) -> bool:
+    """Wait for something for at most so long, and return whether it is reached."""
+    deadline = monotonic() + seconds
+    while not is_reached() and monotonic() < deadline:
+        sleep(0.02)
+    return is_reached()
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _open_ports(options: ServerOptions, *, has_grpc: bool) -> socket.socket:
+    """Open the listening socket of the page; that of gRPC is only tried, as gRPC would print its own words about it.
 
     Raises:
-        PortInUseError: the port is in use.
-        CannotServeError: there is no such address.
+        CannotServeError: a port is in use, or there is no such address.
     """
-    try:
-        family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
-        with ExitStack() as failing:
-            made = failing.enter_context(socket.socket(family, socket.SOCK_STREAM))
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind((address, port))
-            made.listen(128)
-            failing.pop_all()
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise PortInUseError(
-                f"port {port} is in use: give --port another one, or 0 for any that is free."
-            ) from error
-        raise CannotServeError(f"{address} port {port} cannot be listened on ({error.strerror or error}).") from error
-    return made
+    ports = {"--port": options.port, **({"--grpc-port": options.grpc_port} if has_grpc else {})}
+    opened: dict[str, socket.socket] = {}
+    with ExitStack() as failing:
+        for option, port in ports.items():
+            try:
+                opened[option] = failing.enter_context(_listen(options.address, port or 0))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    reason = f"cannot be listened on ({error.strerror or error})"
+                    raise CannotServeError(f"{options.address} port {port} {reason}.") from error
+        if in_use := tuple(ports.keys() - opened.keys()):
+            page, grpc = f"port {options.port}", f"port {options.grpc_port} for OTLP over gRPC"
+            if len(in_use) > 1:
+                sentence = (
+                    f"{page} and {grpc} are in use: give --port and --grpc-port others, or 0 for any that is free."
+                )
+            elif "--port" in in_use:
+                sentence = f"{page} is in use: give --port another one, or 0 for any that is free."
+            else:
+                sentence = f"{grpc} is in use: give --grpc-port another one, 0 for any that is free, or off."
+            raise CannotServeError(sentence)
+        failing.pop_all()
+    if has_grpc:
+        opened["--grpc-port"].close()
+    return opened["--port"]
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    """Open a listening socket; raises OSError where the port is in use, or there is no such address."""
+    family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
+    is_dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+    return socket.create_server((address, port), family=family, backlog=128, dualstack_ipv6=is_dual)

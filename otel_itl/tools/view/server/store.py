@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
@@ -19,13 +20,6 @@ _ENTRY_BYTES: Final = 500
 """What an entry takes beside its data."""
 
 
-class Part(NamedTuple):
-    """Packed chunks of a stream that runs, and the version in which they were added."""
-
-    version: int
-    packed: dict[str, Any]
-
-
 @dataclass(slots=True)
 class Entry:
     """One stream. One that has ended is kept as JSON, one that runs as its description and the chunks so far."""
@@ -34,11 +28,14 @@ class Entry:
     made_in: int
     """The version in which it was first described, or described anew."""
     version: int
-    encoded: bytes | None = None
-    described: dict[str, Any] = field(default_factory=dict)
-    changing: set[str] = field(default_factory=set)
-    """Keys of the description that have changed since it was made."""
-    parts: list[Part] = field(default_factory=list)
+    encoded: bytes | None
+    """None: it runs."""
+    described: dict[str, Any]
+    """Empty where it has ended."""
+    size: int = 0
+    """About how many bytes it takes."""
+    parts: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    """Packed chunks, each with the version in which they were added."""
 
 
 class Changes(NamedTuple):
@@ -48,7 +45,6 @@ class Changes(NamedTuple):
     streams: list[bytes]
     patches: list[dict[str, Any]]
     gone: list[str]
-    let_go: int
 
 
 class Store:
@@ -63,101 +59,80 @@ class Store:
     """
 
     def __init__(self, keep: int, max_bytes: int = MAX_BYTES) -> None:
-        self.keep = keep
+        self._keep = max(keep, 1)
         self._max_bytes = max_bytes
         self._bytes = 0
         self._lock = Lock()
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._gone: deque[tuple[int, str]] = deque(maxlen=MAX_GONE)
-        self._version = 0
-        self._let_go = 0
         self._forgotten_before = 0
+        self.version = 0
+        """The number of changes so far."""
+        self.let_go = 0
+        """How many streams were let go because there were too many."""
 
     def __len__(self) -> int:
         """Return the number of streams that are kept."""
         return len(self._entries)
 
-    @property
-    def version(self) -> int:
-        """The number of changes so far."""
-        return self._version
-
-    @property
-    def let_go(self) -> int:
-        """How many streams were let go because there were more than `keep`."""
-        return self._let_go
-
-    def put(self, described: dict[str, Any]) -> None:
-        """Keep a stream that has ended, in place of one with the same id."""
-        encoded = encode_json(described)
+    def put(self, described: dict[str, Any], *, is_running: bool = False) -> None:
+        """Keep a stream that has ended, or that runs and has no chunks yet, in place of one with the same id."""
+        identifier, encoded = described["id"], None if is_running else encode_json(described)
         with self._lock:
-            self._version += 1
-            self._keep(Entry(described["id"], made_in=self._version, version=self._version, encoded=encoded))
+            self.version += 1
+            former = self._entries.pop(identifier, None)
+            self._bytes -= former.size if former else 0
+            entry = Entry(identifier, self.version, self.version, encoded, dict(described) if is_running else {})
+            self._entries[identifier] = entry
+            self._grow(entry, _ENTRY_BYTES + len(encoded or b""))
 
-    def start(self, described: dict[str, Any]) -> None:
-        """Keep a stream that runs, without chunks yet."""
-        with self._lock:
-            self._version += 1
-            self._keep(Entry(described["id"], made_in=self._version, version=self._version, described=dict(described)))
-
-    def update(self, identifier: str, changed: Mapping[str, Any], packed: dict[str, Any] | None = None) -> bool:
-        """Change the description of a stream that runs, and add chunks; returns False where it is not kept."""
+    def update(self, identifier: str, changed: Mapping[str, Any], packed: dict[str, Any] | None = None) -> None:
+        """Change the description of a stream that runs, and add chunks, if it is kept."""
         with self._lock:
             entry = self._entries.get(identifier)
             if entry is None or entry.encoded is not None:
-                return False
-            self._version += 1
-            entry.version = self._version
+                return
+            self.version += 1
+            entry.version = self.version
             entry.described.update(changed)
-            entry.changing.update(changed)
-            if packed is not None:
-                entry.parts.append(Part(self._version, packed))
-                self._bytes += _size_of_part(packed)
             self._entries.move_to_end(identifier)
-            self._let_go_oldest()
-            return True
+            if packed is not None:
+                entry.parts.append((self.version, packed))
+                size = _ENTRY_BYTES + 8 * sum(len(packed.get(key, ())) for key in ("d", "k", "h"))
+                self._grow(entry, size)
 
     def remove(self, identifier: str) -> None:
         """Remove a stream, if it is kept."""
         with self._lock:
-            entry = self._entries.pop(identifier, None)
-            if entry is not None:
-                self._bytes -= _size_of(entry)
-                self._version += 1
-                self._note_gone(identifier)
+            if identifier in self._entries:
+                self.version += 1
+                self._drop(identifier)
 
     def changes_since(self, version: int, limit: int) -> Changes:
         """Return what changed since a version, the oldest first: at most `limit` streams."""
         with self._lock:
-            changed = []
-            for entry in reversed(self._entries.values()):
-                if entry.version <= version:
-                    break
-                changed.append(entry)
-            changed.reverse()
-            until = changed[limit - 1].version if len(changed) > limit else self._version
+            newest_first = takewhile(lambda entry: entry.version > version, reversed(self._entries.values()))
+            changed = [*newest_first][::-1]
+            until = changed[limit - 1].version if len(changed) > limit else self.version
             gone = [name for moment, name in self._gone if version < moment <= until and name not in self._entries]
-            streams, patches = _describe(changed[:limit], version, until)
-            return Changes(until, streams, patches, gone, self._let_go)
+            return Changes(until, *_describe(changed[:limit], version, until), gone)
 
-    def snapshot(self) -> tuple[int, list[str]]:
-        """Return the version, and the ids of all streams, the newest change first."""
+    def snapshot(self) -> tuple[int, list[Entry]]:
+        """Return the version, and all streams, the newest change first."""
         with self._lock:
-            return self._version, list(reversed(self._entries))
+            return self.version, list(reversed(self._entries.values()))
 
-    def describe(self, identifiers: Sequence[str], version: int) -> Changes:
+    def describe(self, entries: Iterable[Entry], version: int) -> Changes:
         """Return streams of a snapshot as they were in its version, for a reader that has nothing.
 
         What changed meanwhile is left to `changes_since`.
         """
         with self._lock:
-            entries = [entry for name in identifiers if (entry := self._entries.get(name)) and entry.made_in <= version]
-            streams, patches = _describe(entries, 0, version)
-            return Changes(version, streams, patches, [], self._let_go)
+            return Changes(version, *_describe(entries, 0, version), [])
 
     def has_forgotten(self, version: int) -> bool:
         """Return whether a reader with this version has to start anew."""
-        return version < self._forgotten_before or version > self._version
+        return version < self._forgotten_before or version > self.version
 
     def documents(self) -> list[dict[str, Any]]:
         """Return every stream with its chunks, for a page that is saved; those that run are left out."""
@@ -165,25 +140,20 @@ class Store:
             encoded = [entry.encoded for entry in self._entries.values() if entry.encoded is not None]
         return [parse_json(one) for one in encoded]
 
-    def _keep(self, entry: Entry) -> None:
-        """Keep a stream as the one that changed last, in place of one with the same id."""
-        former = self._entries.pop(entry.id, None)
-        self._bytes += _size_of(entry) - (0 if former is None else _size_of(former))
-        self._entries[entry.id] = entry
-        self._let_go_oldest()
+    def _grow(self, entry: Entry, size: int) -> None:
+        """Count the bytes of the entry that changed last, and let go of others until they keep both bounds."""
+        entry.size += size
+        self._bytes += size
+        while len(self._entries) > self._keep or (self._bytes > self._max_bytes and len(self._entries) > 1):
+            self.let_go += 1
+            self._drop(next(iter(self._entries)))
 
-    def _let_go_oldest(self) -> None:
-        """Let go of streams until the others keep both bounds; the one that changed last always stays."""
-        while len(self._entries) > max(self.keep, 1) or (self._bytes > self._max_bytes and len(self._entries) > 1):
-            identifier, entry = self._entries.popitem(last=False)
-            self._bytes -= _size_of(entry)
-            self._let_go += 1
-            self._note_gone(identifier)
-
-    def _note_gone(self, identifier: str) -> None:
+    def _drop(self, identifier: str) -> None:
+        """Drop an entry, and keep its id for readers that have it."""
+        self._bytes -= self._entries.pop(identifier).size
         if len(self._gone) == MAX_GONE:
             self._forgotten_before = self._gone[0][0]
-        self._gone.append((self._version, identifier))
+        self._gone.append((self.version, identifier))
 
 
 def _describe(entries: Iterable[Entry], since: int, until: int) -> tuple[list[bytes], list[dict[str, Any]]]:
@@ -194,26 +164,10 @@ def _describe(entries: Iterable[Entry], since: int, until: int) -> tuple[list[by
         if entry.encoded is not None:
             streams.append(entry.encoded)
             continue
-        is_new = entry.made_in > since
-        if is_new:
+        if entry.made_in > since:
             streams.append(encode_json(entry.described))
         else:
-            patches.append({"id": entry.id, "set": {key: entry.described[key] for key in entry.changing}})
-        patches += [{"id": entry.id, "t": part.packed} for part in entry.parts if since < part.version <= until]
+            patches.append({"id": entry.id, "set": entry.described.copy()})
+        added = (packed for version, packed in entry.parts if since < version <= until)
+        patches += [{"id": entry.id, "t": packed} for packed in added]
     return streams, patches
-
-
-def _size_of(entry: Entry) -> int:
-    """Return about how many bytes an entry takes."""
-    return _ENTRY_BYTES + len(entry.encoded or b"") + sum(_size_of_part(part.packed) for part in entry.parts)
-
-
-def _size_of_part(packed: dict[str, Any]) -> int:
-    """Return about how many bytes packed chunks take."""
-    return _ENTRY_BYTES + len(packed.get("d", "")) + 8 * (len(packed.get("k", ())) + len(packed.get("h", ())))
-
-
-def iterate_batches(items: list[bytes], size: int) -> Iterator[bytes]:
-    """Yield JSON arrays of up to `size` encoded items each."""
-    for start in range(0, len(items), size):
-        yield b"[" + b",".join(items[start : start + size]) + b"]"
