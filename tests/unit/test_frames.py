@@ -29,15 +29,16 @@ class Wire:
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock = clock
-        self.ours, self._theirs = socket.socketpair()
-        self.ours.setblocking(False)
+        self._sock, self._theirs = socket.socketpair()
+        self._sock.setblocking(False)
+        self._protocol: Any = None
 
     def get_extra_info(self, _: str) -> socket.socket:
-        return self.ours
+        return self._sock
 
     def read(self, _: int = 0) -> bytes:
         try:
-            return self.ours.recv(100)
+            return self._sock.recv(100)
         except BlockingIOError:
             return b""
 
@@ -55,7 +56,7 @@ class Wire:
         log.append("frame")
 
     def close(self) -> None:
-        self.ours.close()
+        self._sock.close()
         self._theirs.close()
 
 
@@ -128,8 +129,18 @@ def test_what_a_read_leaves_was_there_when_it_began(wire: Wire) -> None:
 
 
 def test_bytes_that_an_event_loop_has_read_were_there(wire: Wire) -> None:
-    wire._stream = SimpleNamespace(_protocol=SimpleNamespace(read_queue=[b"read"]))  # type: ignore[attr-defined]
+    wire._protocol = SimpleNamespace(read_queue=[b"read"])
     assert [frame and frame.is_awaited for frame in log_of(wire, (10, 20, 21)).frames] == [False]
+
+
+def test_of_a_network_stream_of_another_make_it_is_not_known_what_was_there(wire: Wire) -> None:
+    other = SimpleNamespace(read=wire.read, get_extra_info=wire.get_extra_info)
+    log = follow_frames(body_of(connection_of(other, {3: []})), wire.clock)
+    assert log is not None
+    other.read()
+    log.append("frame")
+    log.pop(0)
+    assert [frame and frame.is_awaited for frame in log.frames] == [False]
 
 
 def test_chunks_of_one_frame_came_together(wire: Wire) -> None:
@@ -177,7 +188,7 @@ def test_a_chunk_that_is_asked_for_at_once_may_have_come_before_that(wire: Wire)
     assert date_chunks(log, ms(10, 39.2), ms(39, 40.1), headers=0, requested=0).since == ms(20, 20)
 
 
-def connection_of(wire: Wire | None, events: Any) -> Any:
+def connection_of(wire: Any, events: Any) -> Any:
     """A connection of httpcore with the events of its streams, by their numbers."""
     return SimpleNamespace(_events=events, _network_stream=wire)
 

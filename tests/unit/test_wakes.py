@@ -11,6 +11,7 @@ import pytest
 
 from otel_itl.core.timeline import SECOND
 from otel_itl.recording.evidence.lags import Lag
+from otel_itl.recording.evidence.turns import Turns
 from otel_itl.recording.evidence.wakes import MAX_PAUSES, PAUSE_NS, TURNS_PER_CHUNK, WAKES_PER_WAIT, Wakes
 from otel_itl.recording.evidence.windows import Window
 
@@ -24,8 +25,13 @@ def idle() -> int:
 
 def woken(*late_ms: float, host_ms: float = 0.0, read_cpu: Callable[[], int] = idle) -> Wakes:
     """The wakes of a thread that sleeps for 100 ms each time and wakes up this late, `host_ms` of it by the host."""
-    readings = iter(index * host_ms * MS for wake in range(len(late_ms)) for index in (wake, wake + 1))
-    return sleep_and_wake(Wakes(lambda: int(next(readings)), read_cpu), *late_ms)
+    readings = iter(index for wake in range(len(late_ms)) for index in (wake, wake + 1))
+    return sleep_and_wake(Wakes(lambda: turns_of(next(readings), host_ms), read_cpu), *late_ms)
+
+
+def turns_of(wakes: int, host_ms: float, number: int = 1) -> Turns:
+    """The turns of a thread after so many wakes, in each of which the host delayed it."""
+    return Turns(round(wakes * host_ms * MS), wakes * number)
 
 
 def sleep_and_wake(wakes: Wakes, *late_ms: float) -> Wakes:
@@ -55,7 +61,7 @@ def test_it_is_shown_by_the_first_wakes_already() -> None:
 
 def test_one_wake_that_is_very_late_shows_when_nothing_ran() -> None:
     wakes = woken(0.1, 50, 0.1)
-    assert (wakes.find_gil_holds(0), wakes.find_waits(0)) == ([Lag(1_100 * MS, 1_150 * MS, ran_at=1_000 * MS)], [])
+    assert (wakes.find_gil_holds(0, 0), wakes.find_waits(0)) == ([Lag(1_100 * MS, 1_150 * MS, ran_at=1_000 * MS)], [])
 
 
 def test_what_the_host_added_to_a_wake_is_no_wait_for_other_threads() -> None:
@@ -63,7 +69,7 @@ def test_what_the_host_added_to_a_wake_is_no_wait_for_other_threads() -> None:
 
 
 def test_what_readers_waited_for_a_cpu_shows_in_their_own_windows() -> None:
-    wakes = Wakes(idle, idle)
+    wakes = Wakes(lambda: Turns(0, 0), idle)
     for number in range(WAKES_PER_WAIT):
         wakes.begin_sleep(number * SECOND, 0.1)
         wakes.end_sleep(number * SECOND + 104 * MS, readers_delay=2 * MS)
@@ -174,4 +180,17 @@ def test_a_watchdog_that_took_long_for_its_work_may_have_held_the_interpreter(
     wakes.begin_sleep(0, 0.02)
     wakes.end_sleep(20 * MS)
     wakes.begin_sleep((20 + took_ms) * MS, 0.02)
-    assert wakes.find_gil_holds(0) == expected
+    assert wakes.find_gil_holds(0, 0) == expected
+
+
+def test_waits_for_a_cpu_while_the_interpreter_is_held_are_part_of_the_hold() -> None:
+    readings = iter([Turns(0, 0), Turns(20 * MS, 10)])
+    wakes = sleep_and_wake(Wakes(lambda: next(readings), idle), 30)
+    assert wakes.find_gil_holds(0, 0) == [Lag(104 * MS, 130 * MS, ran_at=0)]
+
+
+def test_a_hold_may_last_when_a_reader_gets_its_turn_before_the_watchdog() -> None:
+    wakes = Wakes(lambda: None)
+    wakes.begin_sleep(0, 0.02)
+    found = [wakes.find_gil_holds(0, now * MS) for now in (25, 26)]
+    assert found == [[], [Lag(20 * MS, 26 * MS, ran_at=0)]]

@@ -18,6 +18,12 @@ if sys.platform != "win32":
     from termios import FIONREAD
 
 TCP_INFO: Final[int | None] = getattr(socket, "TCP_INFO", None) if sys.platform == "linux" else None
+MAX_LAYERS: Final = 8
+"""Streams within one another, of httpcore, anyio and trio."""
+_CIPHERTEXT: Final = ("_read_bio", "_incoming")
+"""Where the streams of anyio, and those of httpcore and trio, keep it."""
+_SOCKET: Final = ("_sock", "socket", "_trio_socket")
+"""Where streams that read their socket at once have it: of httpcore, trio, and anyio on trio."""
 FIELDS: Final = struct.Struct("B51xI72xQ16xI")
 """Where Linux (4.6 and later) has in `struct tcp_info`: the state, the milliseconds since the last data came, the bytes
 and the segments of data that the connection has received."""
@@ -125,17 +131,22 @@ def count_unread(connected: Any) -> int | None:
 def make_source(stream: Any) -> Source | None:
     """Make the source of what is read from a network stream of httpcore; None where its socket cannot be reached."""
     connected = stream.get_extra_info("socket")
-    return None if connected is None else Source(connected, _find_queue(stream))
+    return None if connected is None else Source(connected, _find_read_ahead(stream))
 
 
-def _find_queue(stream: Any) -> Callable[[], bool] | None:
-    """Return what shows whether anyio, under a network stream of httpcore, has bytes; None where no loop reads it."""
-    inner = getattr(stream, "_stream", None)
-    ciphertext = getattr(inner, "_read_bio", None)
-    queue = getattr(getattr(getattr(inner, "transport_stream", inner), "_protocol", None), "read_queue", None)
-    if queue is None:
-        return None
-    return lambda: bool(queue or (ciphertext is not None and ciphertext.pending))
+def _find_read_ahead(stream: Any) -> Callable[[], bool] | None:
+    """Return what shows whether more was read from its socket than from a network stream of httpcore; None: unknown.
+
+    TLS, also within TLS, keeps what it has not decrypted; anyio on asyncio has what its event loop has read.
+    """
+    kept: list[Any] = []
+    for _ in range(MAX_LAYERS):
+        kept += [layer for name in _CIPHERTEXT if (layer := getattr(stream, name, None)) is not None]
+        queue = getattr(getattr(stream, "_protocol", None), "read_queue", None)
+        if queue is not None or any(hasattr(stream, name) for name in _SOCKET):
+            return lambda: bool(queue) or any(one.pending for one in kept)
+        stream = getattr(stream, "_stream", None) or getattr(stream, "transport_stream", None)
+    return None
 
 
 def _read_info(connected: Any) -> tuple[int, int, int, int | None] | None:

@@ -95,9 +95,9 @@ class _Reads:
 
     def _is_empty(self) -> bool:
         source = self._source
-        if source is None or count_unread(source.socket) != 0:
+        if source is None or source.is_ready is None or count_unread(source.socket) != 0:
             return False
-        return source.is_ready is None or not source.is_ready()
+        return not source.is_ready()
 
 
 class _NotedRead:

@@ -31,7 +31,7 @@ class ProcessEvidence:
         self.clock = clock
         self.loop_lags = LoopLags(errors)
         self.run_queues = RunQueues(errors) if clock is perf_counter_ns else None
-        self.wakes = Wakes(_read_nothing if self.run_queues is None else self.run_queues.read)
+        self.wakes = Wakes(_read_nothing if self.run_queues is None else self.run_queues.read_turns)
 
     def forget_after_fork(self) -> None:
         """Drop what is the parent's: its threads, and the wakes of its watchdog."""

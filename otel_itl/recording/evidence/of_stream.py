@@ -204,6 +204,6 @@ class StreamEvidence:
         """Return the intervals up to `ended` (ns) in which the loop, or the process, did not run, in no order."""
         pauses = self._process.wakes.find_pauses(self._requested, ended)
         if self.loop_lag is None:
-            return [*pauses, *self._process.wakes.find_gil_holds(self._requested)]
+            return [*pauses, *self._process.wakes.find_gil_holds(self._requested, ended)]
         lags = self.loop_lag.since_including_current(self._requested, ended)
         return [*lags, *self.loop_lag.find_own_blocks(self._requested), *pauses]

@@ -19,6 +19,7 @@ from otel_itl.recording.evidence.turns import (
     count_displacements,
     find_delay_source,
     make_turns_reader,
+    read_own_turns,
     read_schedstat,
     read_turns_of,
 )
@@ -107,6 +108,13 @@ class RunQueues:
         if not self._is_chosen:
             self._read, self._is_chosen = self._find_source(), True
         return None if self._read is None else self._read()
+
+    @never_raises(Where.STREAM_READ, None)
+    def read_turns(self) -> Turns | None:
+        """Return the turns of this thread so far; None: not known."""
+        if not self._is_chosen:
+            self.read()
+        return None if self._read is None else read_own_turns(self._read)
 
     @never_raises(Where.STREAM_READ, None)
     def read_turns_by_thread(self) -> dict[str, Turns] | None:

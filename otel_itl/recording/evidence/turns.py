@@ -94,6 +94,15 @@ def _parse_schedstat(path: str) -> Turns:
     return Turns(delay, number, on_cpu)
 
 
+def read_own_turns(read: Callable[[], int]) -> Turns:
+    """Return the turns of this thread, given what reads its delay.
+
+    Raises:
+        OSError, ValueError: the kernel does not count them.
+    """
+    return _parse_schedstat(SCHEDSTAT) if read is read_schedstat else Turns(read(), 0)
+
+
 def count_displacements() -> int:
     """Return how often a thread of this process has lost its CPU to another one. Not to be had on Windows."""
     return getrusage(RUSAGE_SELF).ru_nivcsw

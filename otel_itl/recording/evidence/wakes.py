@@ -17,6 +17,7 @@ from typing import Final
 from otel_itl.core.stalls import NEVER
 from otel_itl.core.timeline import SECOND
 from otel_itl.recording.evidence.lags import Lag
+from otel_itl.recording.evidence.turns import Turns
 from otel_itl.recording.evidence.windows import MIN_EXCESS_NS, SATURATED, Window, find_after
 
 MAX_PAUSES: Final = 512
@@ -32,6 +33,8 @@ WAKES_PER_WAIT: Final = 16
 """As many wakes show what threads usually wait: by the second latest, as one alone shows when nothing ran."""
 MIN_WAKES: Final = 3
 """Fewer wakes show no custom."""
+TURNS_PER_WAKE: Final = 2
+"""How often the watchdog gets a CPU from one reading to the next where nothing holds the interpreter."""
 TURNS_PER_CHUNK: Final = 3
 """How often a thread gives up the GIL for one chunk: it looks whether there are bytes, reads them, and looks again."""
 
@@ -40,20 +43,18 @@ class Wakes:
     """The wakes of the watchdog; written by its thread, read by any.
 
     Args:
-        read_host_delay: returns for how long (ns) the host has delayed this thread so far; None: not known.
+        read_turns: returns the turns of this thread so far; None: not known.
         read_cpu: returns the CPU time (ns) of the process so far.
     """
 
-    def __init__(
-        self, read_host_delay: Callable[[], int | None], read_cpu: Callable[[], int] = process_time_ns
-    ) -> None:
-        self._read_host_delay = read_host_delay
+    def __init__(self, read_turns: Callable[[], Turns | None], read_cpu: Callable[[], int] = process_time_ns) -> None:
+        self._read_turns = read_turns
         self._read_cpu = read_cpu
         self.forget_after_fork()
 
     def forget_after_fork(self) -> None:
         """Begin without wakes: at the start, and in a forked process."""
-        self._host_delay: int | None = None
+        self._turns: Turns | None = None
         self._cpu = self._cpu_at_sleep = 0
         self._slept_at, self._due = 0, NEVER
         self._awake_since = NEVER
@@ -68,7 +69,7 @@ class Wakes:
     def begin_sleep(self, now: int, seconds: float) -> None:
         """Note that the thread is about to sleep for a number of seconds, from `now` (ns) on."""
         self.rest(now)
-        self._host_delay, self._cpu_at_sleep = self._read_host_delay(), self._read_cpu()
+        self._turns, self._cpu_at_sleep = self._read_turns(), self._read_cpu()
         self._slept_at, self._due = now, now + int(seconds * SECOND)
 
     @property
@@ -90,10 +91,10 @@ class Wakes:
         self._awake_since, self._due = min(self._awake_since, now), NEVER
         if due >= now:
             return
-        before, delay = self._host_delay, self._read_host_delay()
-        if before is None or delay is None:  # then the host cannot be distinguished from this process
+        before, turns = self._turns, self._read_turns()
+        if before is None or turns is None:  # then the host cannot be distinguished from this process
             return
-        late = max(now - due - (delay - before) - readers_delay, 0)
+        late = max(now - due - _find_delay_of_wake(turns.since(before)) - readers_delay, 0)
         if late > MIN_GIL_HOLD_NS and not pauses:
             self._held.append(Lag(now - late, now, self._slept_at))
         if not self._lateness:
@@ -127,9 +128,13 @@ class Wakes:
         now = self._slept_at
         return [*find_after(self._waits, moment), *(self._find_wait(now) if now > self._wait_began else ())]
 
-    def find_gil_holds(self, moment: int) -> list[Lag]:
-        """Return the intervals that end after `moment` (ns) in which no thread ran that waited for the interpreter."""
-        return find_after(self._held, moment)
+    def find_gil_holds(self, moment: int, now: int) -> list[Lag]:
+        """Return the intervals after `moment` (ns) in which no thread ran that waited for the interpreter.
+
+        One that may last at `now` (ns) is among them: a reader may get its turn before the watchdog does.
+        """
+        lasting = [Lag(self._due, now, self._slept_at)] if now - self._due > MIN_GIL_HOLD_NS else []
+        return [*find_after(self._held, moment), *lasting]
 
     def find_pauses(self, moment: int, now: int) -> list[Lag]:
         """Return the intervals after `moment` in which the process did not run, one that lasts at `now` (ns) included.
@@ -143,3 +148,11 @@ class Wakes:
         if now - due > PAUSE_NS:
             return [Lag(due, now, self._slept_at)]
         return [Lag(began, now)] if now - began > PAUSE_NS else []
+
+
+def _find_delay_of_wake(turns: Turns) -> int:
+    """Return how long (ns) a thread waited for a CPU before it ran at all: it sleeps, and is woken up.
+
+    While it waits for the interpreter it wakes up again and again; that is part of the wait.
+    """
+    return turns.delay if turns.number <= TURNS_PER_WAKE else turns.delay * TURNS_PER_WAKE // turns.number
