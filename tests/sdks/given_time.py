@@ -29,10 +29,18 @@ if TYPE_CHECKING:
 class Timed(NamedTuple):
     """The telemetry of a stream whose time was given."""
 
-    attributes: dict[str, Any]
-    """Of the span."""
-    timeline: Timeline
+    span: Any
     metrics: dict[str, list[Any]]
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Of the span."""
+        return dict(self.span.attributes)
+
+    @property
+    def timeline(self) -> Timeline:
+        """From the token events of the span."""
+        return timeline_of(self.span)
 
 
 @contextmanager
@@ -67,7 +75,8 @@ def timed(
         with given_time() as own:
             return timed(scenario, surface, face, script, own)
     sender = _Sender(script, clock)
-    wire = Wire(pieces=sender.pieces(), headers=(*EVENT_STREAM, *script.headers))
+    fault = "ReadError" if script[-1].event.kind == "close" else None
+    wire = Wire(pieces=sender.pieces(), fault=fault, headers=(*EVENT_STREAM, *script.headers))
     line = Line(wire, before_response=sender.answer)
 
     async def played() -> None:
@@ -78,7 +87,7 @@ def timed(
     with measured() as telemetry:
         run(face, played())
         (span,) = telemetry.spans
-        return Timed(dict(span.attributes), timeline_of(span), telemetry.metrics)
+        return Timed(span, telemetry.metrics)
 
 
 class _Sender:
@@ -100,4 +109,5 @@ class _Sender:
         for step in self._script:
             due += round(step.delay * 1e9)
             self._clock.advance_ns(max(0, due - self._clock()))
-            yield step.event.encode({**values, SEQUENCE: str(next(numbers))})
+            if not step.event.control:
+                yield step.event.encode({**values, SEQUENCE: str(next(numbers))})
