@@ -74,6 +74,20 @@ def timed(
     if clock is None:
         with given_time() as own:
             return timed(scenario, surface, face, script, own)
+    with measured() as telemetry:
+        play_timed(scenario, surface, face, script, clock)
+        (span,) = telemetry.spans
+        return Timed(span, telemetry.metrics)
+
+
+def play_timed(
+    scenario: Callable[[Surface, Any], Coroutine[Any, Any, object]],
+    surface: Surface,
+    face: Face,
+    script: Script,
+    clock: FakeClock,
+) -> None:
+    """Run a scenario as `timed` does, for whoever measures it."""
     sender = _Sender(script, clock)
     fault = "ReadError" if script[-1].event.kind == "close" else None
     wire = Wire(pieces=sender.pieces(), fault=fault, headers=(*EVENT_STREAM, *script.headers))
@@ -84,10 +98,7 @@ def timed(
             skip_what_is_missing(surface, client)
             await scenario(surface, client)
 
-    with measured() as telemetry:
-        run(face, played())
-        (span,) = telemetry.spans
-        return Timed(span, telemetry.metrics)
+    run(face, played())
 
 
 class _Sender:
