@@ -73,7 +73,8 @@ def counted():
     }
 
 def show(**more):
-    otel_itl.flush(20)
+    if not otel_itl.flush(20):
+        raise SystemExit("the flush has not ended in time")
     spans = [span.name.partition(" ")[2] for span in exporter.get_finished_spans()]
     events = [attributes["gen_ai.request.model"] for attributes in logged]
     print(json.dumps({"traces": sorted(spans), "metrics": counted(), "logs": sorted(events), **more}))
