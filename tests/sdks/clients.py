@@ -8,7 +8,7 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
 from types import ModuleType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import aws
 import httpx
