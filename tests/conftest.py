@@ -7,11 +7,13 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from hypothesis import settings
 
 from otel_itl.runtime import runtime
+from otel_itl.sdks import installer
 
 pytest_plugins = ("pytester", "tests.plugins.skipped_tests", "tests.plugins.ci_record", "tests.plugins.workers")
 
@@ -41,6 +43,14 @@ def _frozen() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _releases_read_once() -> Iterator[None]:
+    """Read the release of each SDK once: what is installed stays so, and `instrument()` reads all of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(installer, "version", cache(installer.version))
+        yield
 
 
 @pytest.fixture(autouse=True)

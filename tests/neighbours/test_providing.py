@@ -42,9 +42,13 @@ os._exit(0)  # what some frameworks do at their exit needs their backends
 """
 
 
+FOREIGN = ("OTEL_", "APPLICATIONINSIGHTS_", "DD_", "LANGFUSE_", "LOGFIRE_", "PHOENIX_", "TRACELOOP_")
+"""Variables by which whoever runs the tests may have a framework sample, or be silent."""
+
+
 def ran(program: str, folder: Any, **variables: str) -> subprocess.CompletedProcess[str]:
     """A program in a process of its own, which prints our spans."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "DD_", "LOGFIRE_"))}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
     environ |= {"OTEL_TRACES_EXPORTER": "console", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
     environ |= {"TRACELOOP_TELEMETRY": "false", "LOGFIRE_IGNORE_NO_CONFIG": "1"}
     return subprocess.run(

@@ -28,7 +28,6 @@ ALONE: Final = (
     "tests/integration/test_stalls.py",
     "tests/integration/test_truth.py",
     "tests/production/test_leaving_nothing.py",
-    "tests/sdks/test_clock.py",
     "tests/tools/sweep/test_sweep_command.py",
     "tests/testing/test_timing.py",
     "tests/unit/test_import_cost.py",

@@ -93,7 +93,7 @@ async def _connected_async(line: Line) -> AsyncIterator[Any]:
 
 def _answer(line: Line, answer_type: Any, response_type: type[Response], *, request: Any, **_: Any) -> Any:
     """What the client gets for its request, which never leaves it."""
-    line.requests.append(request.body)
+    line.take(request.body)
     if line.wire.refused is not None:
         raise ConnectionRefusedError(line.wire.refused)
     return answer_type(request.url, line.wire.status, dict(line.wire.headers), response_type(line))

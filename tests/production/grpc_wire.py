@@ -42,7 +42,7 @@ class _Channel:
 
     def unary_stream(self, _: str, *, request_serializer: Any, response_deserializer: Any, **__: Any) -> Any:
         def call(request: Any) -> Any:
-            self._line.requests.append(request_serializer(request))
+            self._line.take(request_serializer(request))
             kind = _AsyncCall if self._is_async else _Call
             return kind(self._line, response_deserializer)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -41,11 +41,18 @@ class Line:
     """The far end of a client: what it was asked, and what became of the responses."""
 
     wire: Wire
+    before_response: Callable[[], None] = lambda: None
+    """Called with each request, before it is answered."""
     requests: list[bytes] = field(default_factory=list)
     sent: int = 0
     """Pieces that were pulled."""
     closed: int = 0
     """Times that a body was closed."""
+
+    def take(self, request: bytes) -> None:
+        """Take a request, which the caller answers."""
+        self.requests.append(request)
+        self.before_response()
 
 
 def http_of(host: Host) -> ModuleType:
@@ -72,7 +79,7 @@ def client_on(line: Line, surface: Surface, face: Face, **options: Any) -> Any:
     is_async = face == "async"
 
     def handle(request: Any) -> Any:
-        line.requests.append(request.content)
+        line.take(request.content)
         if line.wire.refused is not None:
             raise getattr(http, line.wire.refused)("refused", request=request)
         return http.Response(line.wire.status, headers=list(line.wire.headers), stream=_body(http, line))

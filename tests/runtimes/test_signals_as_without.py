@@ -112,7 +112,12 @@ TASKS: Final = "tasks"
 DEFAULT_CTRL_C: Final = "the default for Ctrl-C"
 PROGRAMS: Final = {
     "a stream": "read()\nsys.exit(5)",
-    "after a stream": "list(observe(iter('ab'), provider='p', model='m'))\nannounce()\ntime.sleep(60)",
+    "after a stream": """
+list(observe(iter("ab"), provider="p", model="m"))
+announce()
+for _ in range(1_200):
+    time.sleep(0.05)
+""",
     "a stream in a thread": "thread = threading.Thread(target=read, daemon=True)\nthread.start()\nthread.join()",
     "asyncio": ASYNC + "asyncio.run(read())",
     "asyncio, a handler of the loop": ASYNC

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ssl
-import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
 from types import ModuleType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import aws
 import httpx
@@ -17,7 +16,6 @@ import hugging_face_clients
 import mistral_clients
 import pytest
 from faces import Face, entered, run
-from measuring import PATIENCE_SECONDS, measured, timeline_of
 from surfaces import (
     ANTHROPIC,
     AZURE,
@@ -41,10 +39,8 @@ from surfaces import (
     Surface,
 )
 
-from otel_itl.core.timeline import Timeline
 from otel_itl.sdks.registry import REGISTRY
-from otel_itl.testing import Script, ScriptedServer
-from otel_itl.testing.exchange import Exchange
+from otel_itl.testing import ScriptedServer
 
 T = TypeVar("T")
 NO_CERTIFICATES: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -190,42 +186,6 @@ def play(
         return await scenario(surface, client)
 
     return run_with_client(played, surface, face, server, **options)
-
-
-class Undisturbed(NamedTuple):
-    """The telemetry of a stream whose reader the machine did not delay."""
-
-    attributes: dict[str, Any]
-    """Of the span."""
-    timeline: Timeline
-    metrics: dict[str, list[Any]]
-    exchange: Exchange
-
-
-def undisturbed(
-    scenario: Callable[[Surface, Any], Coroutine[Any, Any, object]],
-    surface: Surface,
-    face: Face,
-    server: ScriptedServer,
-    *scripts: Script,
-    **options: Any,
-) -> Undisturbed:
-    """The telemetry of a stream whose reader has to read each chunk as soon as it is there.
-
-    It is requested again where the machine had other work, until `PATIENCE_SECONDS` are over.
-    """
-    until = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        server.clear()
-        server.play(*scripts)
-        with measured() as telemetry:
-            play(scenario, surface, face, server, **options)
-            (span,) = telemetry.spans
-            metrics = telemetry.metrics
-        attributes = dict(span.attributes)
-        if not disturbed(attributes) or time.monotonic() > until:
-            break
-    return Undisturbed(attributes, timeline_of(span), metrics, server.wait_for(len(scripts))[-1])
 
 
 DISTURBED_SECONDS: Final = 0.005

@@ -8,9 +8,9 @@ from types import ModuleType
 from typing import Any, Final
 
 import pytest
-from clients import keep_what_is_made, play, undisturbed
+from clients import keep_what_is_made, play
 from faces import FACES, Face, taken
-from measuring import bare, measured
+from measuring import bare, measured, span_of
 from opentelemetry.trace import StatusCode
 from surfaces import CREATED, EVERY_CREATED, STREAMS, Surface
 
@@ -191,14 +191,14 @@ def test_a_request_that_succeeds_at_once_is_one_attempt(
 @created
 @pytest.mark.requirement("R40")
 def test_the_time_to_first_token_includes_the_attempts_that_failed(
-    surface: Surface, face: Face, server: ScriptedServer
+    surface: Surface, face: Face, server: ScriptedServer, telemetry: CapturedTelemetry
 ) -> None:
     refused = faults.status(429, "no", headers={"retry-after-ms": "40"})
-    reply = BUILDERS[surface.wire].reply(1, first=0.03)
-    recorded = undisturbed(failure, surface, face, server, refused, reply, max_retries=1)
-    first, second = server.exchanges
+    server.play(refused, BUILDERS[surface.wire].reply(1, first=0.03))
+    play(failure, surface, face, server, max_retries=1)
+    first, second = server.wait_for(2)
     served = (second.output_times_ns[0] - first.arrived_ns) / 1e9
-    assert recorded.attributes["itl.time_to_first_token"] >= served >= 0.07
+    assert span_of(telemetry).attributes["itl.time_to_first_token"] >= served >= 0.07
 
 
 REFUSALS: Final = {

@@ -6,16 +6,16 @@ Through the real SDKs, from what the services really send.
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from typing import Any, Final
 from uuid import uuid4
 
 import aws
 import pytest
-from clients import Undisturbed, play, undisturbed
+from clients import play
 from faces import END, Face, pulled, settled, taken
-from measuring import PATIENCE_SECONDS, measured, span_of, timeline_of
+from given_time import timed
+from measuring import measured, span_of, timeline_of
 from surfaces import AZURE, CREATED, OTHER_STREAMS, SURFACES, Surface
 
 from otel_itl.testing import (
@@ -49,34 +49,9 @@ QUICK: Final = GAP / 2
 """Between chunks of reasoning that come faster than the answer, and yet not in bursts."""
 
 
-class _AboutAGap:
-    """Equals what is about `GAP` even on a machine that is late: the wrong figures are half of it at most."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, float) and 0.6 * GAP < other < 8 * GAP
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"about {GAP}"
-
-
-ABOUT_A_GAP: Final = _AboutAGap()
-
-
 async def read(surface: Surface, client: Any) -> list[Any]:
     async with surface.stream(client) as stream:
         return await taken(stream)
-
-
-def steady(surface: Surface, face: Face, server: ScriptedServer, script: Script) -> Undisturbed:
-    """The telemetry of a stream whose chunks came one by one: a machine with other work makes bursts of them."""
-    until = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        recorded = undisturbed(read, surface, face, server, script)
-        is_steady = recorded.attributes["itl.burst.ratio"] == 0 and not recorded.attributes["itl.latency.imputed"]
-        if is_steady or time.monotonic() > until:
-            return recorded
 
 
 def changed(step: Step, **members: Any) -> Step:
@@ -175,15 +150,13 @@ SUMMARISED: Final[dict[str, tuple[Surface, Script]]] = {
 
 
 @pytest.mark.parametrize("case", SUMMARISED)
-def test_the_pace_is_that_of_the_answer_where_reasoning_is_not_streamed(
-    case: str, face: Face, server: ScriptedServer
-) -> None:
+def test_the_pace_is_that_of_the_answer_where_reasoning_is_not_streamed(case: str, face: Face) -> None:
     surface, script = SUMMARISED[case]
-    recorded = steady(surface, face, server, script)
+    recorded = timed(read, surface, face, script)
     attributes = recorded.attributes
     (point,) = recorded.metrics["itl.client.time_per_output_token"]
     assert (attributes[TPOT], point.raw.sum, attributes[PER_CHUNK], attributes[ANSWER_ONLY]) == (
-        ABOUT_A_GAP,
+        pytest.approx(GAP),
         pytest.approx(attributes[TPOT], abs=1e-6),
         1.0,
         True,
@@ -226,12 +199,10 @@ def skip_unless_known(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", UNCOUNTED)
-def test_reasoning_that_is_neither_streamed_nor_counted_apart_leaves_no_pace(
-    case: str, face: Face, server: ScriptedServer
-) -> None:
+def test_reasoning_that_is_neither_streamed_nor_counted_apart_leaves_no_pace(case: str, face: Face) -> None:
     skip_unless_known(case)
     surface, script = UNCOUNTED[case]
-    recorded = undisturbed(read, surface, face, server, script)
+    recorded = timed(read, surface, face, script)
     found = [recorded.attributes.get(name) for name in (TPOT, PER_CHUNK, ANSWER_ONLY)]
     assert (found, "itl.client.time_per_output_token" in recorded.metrics) == ([None, None, True], False)
 
@@ -246,21 +217,19 @@ WHOLE: Final[dict[str, tuple[Surface, Script]]] = {
 
 
 @pytest.mark.parametrize("case", WHOLE)
-def test_reasoning_that_is_streamed_itself_is_in_the_pace(case: str, face: Face, server: ScriptedServer) -> None:
+def test_reasoning_that_is_streamed_itself_is_in_the_pace(case: str, face: Face) -> None:
     skip_unless_known(case)
     surface, script = WHOLE[case]
-    attributes = steady(surface, face, server, script).attributes
+    attributes = timed(read, surface, face, script).attributes
     found = (attributes.get(ANSWER_ONLY), attributes[TPOT], attributes[PER_CHUNK])
-    assert found == (None, ABOUT_A_GAP, 1.0)
+    assert found == (None, pytest.approx(GAP), 1.0)
 
 
-def test_the_only_claude_that_streams_its_thinking_itself_has_it_in_the_pace(
-    face: Face, server: ScriptedServer
-) -> None:
+def test_the_only_claude_that_streams_its_thinking_itself_has_it_in_the_pace(face: Face) -> None:
     script = messages.reply(6, thinking=6, first=0.02, gaps=GAP)
     start, *rest = script.insert(6, messages.withheld())
     named = changed(start, message={"model": "claude-3-7-sonnet-20250219"})
-    attributes = undisturbed(read, CREATE["messages"], face, server, Script([named, *rest])).attributes
+    attributes = timed(read, CREATE["messages"], face, Script([named, *rest])).attributes
     assert (attributes.get(ANSWER_ONLY), attributes[PER_CHUNK]) == (None, 1.0)
 
 
@@ -420,14 +389,14 @@ RESUME: Final = replace(FETCHES["responses"], open=resume, needs="responses.retr
 TAIL: Final = responses.reply(40, gaps=0.001, background=True)[-20:]
 
 
-def test_a_resumed_response_has_no_pace(face: Face, server: ScriptedServer) -> None:
-    recorded = undisturbed(read, RESUME, face, server, TAIL)
+def test_a_resumed_response_has_no_pace(face: Face) -> None:
+    recorded = timed(read, RESUME, face, TAIL)
     found = [recorded.attributes.get(name) for name in (TPOT, PER_CHUNK, "itl.token_count.source")]
     assert (found, "itl.client.time_per_output_token" in recorded.metrics) == ([None, None, "chunk"], False)
 
 
-def test_a_resumed_response_reports_the_usage_that_no_other_stream_has(face: Face, server: ScriptedServer) -> None:
-    recorded = undisturbed(read, RESUME, face, server, TAIL)
+def test_a_resumed_response_reports_the_usage_that_no_other_stream_has(face: Face) -> None:
+    recorded = timed(read, RESUME, face, TAIL)
     counted = {
         point.attributes["gen_ai.token.type"]: point.raw.sum for point in recorded.metrics["gen_ai.client.token.usage"]
     }
@@ -499,24 +468,24 @@ def test_an_interaction_that_goes_on_reports_its_usage_and_has_no_pace(
 # --- Several choices in a chunk ------------------------------------------------------------------------------------
 
 
-def test_tokens_belong_to_the_choice_that_has_them(face: Face, server: ScriptedServer) -> None:
+def test_tokens_belong_to_the_choice_that_has_them(face: Face) -> None:
     script = chat.reply(8, choices=2, join_choices=True, logprobs=True, first=0.05, gaps=GAP)
-    recorded = steady(CREATE["chat"], face, server, script)
+    recorded = timed(read, CREATE["chat"], face, script)
     (point,) = recorded.metrics["itl.client.inter_token_latency"]
     assert (recorded.attributes["itl.latency.p50"], point.count, recorded.attributes["itl.output_chunk.count"]) == (
-        ABOUT_A_GAP,
+        pytest.approx(GAP),
         14,
         8,
     )
 
 
-def test_a_choice_that_goes_on_alone_has_the_gaps_of_its_own_chunks(face: Face, server: ScriptedServer) -> None:
+def test_a_choice_that_goes_on_alone_has_the_gaps_of_its_own_chunks(face: Face) -> None:
     both = chat.reply(4, choices=2, join_choices=True, logprobs=True, first=0.05, gaps=GAP)
     alone = [chat.text("x", logprobs=["x"], index=1, after=GAP) for _ in range(4)]
     script = Script([*both.cut(4), *alone, chat.finish(index=1), chat.finish(index=0), chat.done()])
-    recorded = steady(CREATE["chat"], face, server, script)
+    recorded = timed(read, CREATE["chat"], face, script)
     (point,) = recorded.metrics["itl.client.inter_token_latency"]
-    assert (point.count, recorded.attributes["itl.latency.p50"]) == (3 + 7, ABOUT_A_GAP)
+    assert (point.count, recorded.attributes["itl.latency.p50"]) == (3 + 7, pytest.approx(GAP))
 
 
 def test_a_usage_beside_each_choice_is_not_that_of_all(
@@ -534,13 +503,13 @@ def test_a_usage_beside_each_choice_is_not_that_of_all(
     assert [max(timeline_of(span).tokens, default=0) <= 1 for span in by_time] == [True, True]
 
 
-def test_chunks_of_several_choices_are_in_no_burst(face: Face, server: ScriptedServer) -> None:
+def test_chunks_of_several_choices_are_in_no_burst(face: Face) -> None:
     script = chat.reply(8, choices=3, join_choices=True, first=0.05, gaps=GAP)
-    attributes = steady(CREATE["chat"], face, server, script).attributes
+    attributes = timed(read, CREATE["chat"], face, script).attributes
     assert (attributes["itl.burst.ratio"], attributes["itl.burst.buffered"]) == (0.0, False)
 
 
-def test_several_outputs_of_xai_in_a_chunk_have_gaps_of_their_own(face: Face, server: ScriptedServer) -> None:
+def test_several_outputs_of_xai_in_a_chunk_have_gaps_of_their_own(face: Face) -> None:
     def joined(*steps: Step) -> Step:
         payloads = [json.loads(step.event.data) for step in steps]
         outputs = [output for payload in payloads for output in payload["outputs"]]
@@ -548,9 +517,9 @@ def test_several_outputs_of_xai_in_a_chunk_have_gaps_of_their_own(face: Face, se
 
     steps = [joined(*[xai.text("x", index=index, after=GAP) for index in range(2)]) for _ in range(6)]
     script = Script([*steps, xai.finish(index=0), xai.finish(index=1)])
-    recorded = steady(OTHERS["xai"], face, server, script)
+    recorded = timed(read, OTHERS["xai"], face, script)
     (point,) = recorded.metrics["itl.client.inter_token_latency"]
-    assert (point.count, recorded.attributes["itl.latency.p50"]) == (10, ABOUT_A_GAP)
+    assert (point.count, recorded.attributes["itl.latency.p50"]) == (10, pytest.approx(GAP))
 
 
 def test_finish_reasons_are_in_the_order_of_the_choices(

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -117,14 +118,20 @@ WEBSOCKETS: Final = ("connect", "transcription")
 """Functions of a resource that open a WebSocket."""
 
 
-def trees(package: str) -> Iterator[tuple[str, ast.Module]]:
-    """The modules of an SDK's resources, by their path in it."""
+@cache
+def calls_and_functions(package: str) -> list[tuple[str, list[ast.Call], list[ast.FunctionDef]]]:
+    """The modules of an SDK's resources, by their path in it: the calls of methods, and the functions, of each."""
     spec = find_spec(package)
     assert spec is not None
     assert spec.origin is not None
     resources = Path(spec.origin).parent / "resources"
+    found = []
     for file in sorted(resources.rglob("*.py")):
-        yield ".".join(file.relative_to(resources).with_suffix("").parts), ast.parse(file.read_text(encoding="utf-8"))
+        nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+        calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+        functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+        found.append((".".join(file.relative_to(resources).with_suffix("").parts), calls, functions))
+    return found
 
 
 def template_of(argument: ast.expr) -> str:
@@ -138,13 +145,12 @@ def template_of(argument: ast.expr) -> str:
 def streaming_endpoints(package: str) -> set[tuple[str, str]]:
     """Method and path of each request of an SDK that may stream; `x` stands for an id."""
     found = set()
-    for _, tree in trees(package):
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-                continue
-            if any(keyword.arg == "stream_cls" for keyword in node.keywords) and node.args:
-                path = template_of(node.args[0])
-                found.add((node.func.attr.strip("_"), re.sub(r"\{.*?\}", "x", path.partition("?")[0])))
+    for _, calls, _ in calls_and_functions(package):
+        for call in calls:
+            if any(keyword.arg == "stream_cls" for keyword in call.keywords) and call.args:
+                path, method = template_of(call.args[0]), call.func
+                assert isinstance(method, ast.Attribute)
+                found.add((method.attr.strip("_"), re.sub(r"\{.*?\}", "x", path.partition("?")[0])))
     return found
 
 
@@ -165,12 +171,10 @@ def test_every_streaming_endpoint_of_an_sdk_is_measured_or_listed(sdk: str) -> N
 def test_every_websocket_of_an_sdk_is_listed(sdk: str) -> None:
     listed = {gap.call.partition("(")[0] for gap in NOT_MEASURED if gap.sdk == sdk}
     found = set()
-    for module, tree in trees(REGISTRY[sdk].package):
+    for module, _, functions in calls_and_functions(REGISTRY[sdk].package):
         parts = module.split(".")
         names = parts[:-1] if len(parts) > 1 and parts[-1] == parts[-2] else parts
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef) and node.name in WEBSOCKETS:
-                found.add(".".join((*names, node.name)))
+        found.update(".".join((*names, node.name)) for node in functions if node.name in WEBSOCKETS)
     assert {call for call in found if not any(each.endswith(call) for each in listed)} == set()
 
 

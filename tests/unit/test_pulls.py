@@ -18,7 +18,7 @@ import pytest
 from otel_itl.recording.chunk_log import ChunkLog
 from otel_itl.recording.evidence import pulls as judging
 from otel_itl.recording.evidence.connection import Connection, Reading, Source
-from otel_itl.recording.evidence.pulls import PullEvidence, make_pull_evidence
+from otel_itl.recording.evidence.pulls import PullEvidence, ThreadTimes, make_pull_evidence
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.recording.stream_iterators import record_iterator
 
@@ -166,6 +166,13 @@ def test_on_a_loop_bytes_that_were_there_are_no_wait_although_the_pull_suspends(
     assert not judged_on_loop(lambda: asyncio.sleep(0.005), client)
 
 
+@pytest.fixture
+def computing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the thread compute all the time, by the times that the system shows: other threads may stop it really."""
+    monkeypatch.setattr(judging, "_read_thread_times", lambda: ThreadTimes(perf_counter_ns(), 0))
+
+
+@pytest.mark.usefixtures("computing")
 def test_a_pull_that_has_not_blocked_counts_as_asked_for_when_its_chunk_came() -> None:
     stream = Stream()
     stream.log.asked.append(perf_counter_ns())
@@ -175,6 +182,7 @@ def test_a_pull_that_has_not_blocked_counts_as_asked_for_when_its_chunk_came() -
     assert stream.log.asked[-1] - before > 9_000_000
 
 
+@pytest.mark.usefixtures("computing")
 def test_a_socket_that_is_closed_is_no_evidence(connection: tuple[socket.socket, socket.socket]) -> None:
     client, _ = connection
     client.close()

@@ -124,7 +124,7 @@ def test_a_program_that_is_run_with_a_page_sends_progress_and_keeps_its_exit_cod
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_signal_reaches_the_program_past_the_page(tmp_path: Path) -> None:
     program = tmp_path / "app.py"
-    program.write_text("import time; print('ready', flush=True); time.sleep(60)")
+    program.write_text("import time\nprint('ready', flush=True)\nfor _ in range(1_200): time.sleep(0.05)")
     command = [*OTEL_ITL, "run", "--view", "--no-open", "--quiet", str(program)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=tmp_path, env=QUIET_ENVIRONMENT

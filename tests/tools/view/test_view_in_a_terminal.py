@@ -36,7 +36,7 @@ def test_ctrl_c_ends_the_page_of_a_complete_demo_without_an_error(tmp_path: Path
 
 
 def test_ctrl_c_before_any_stream_leaves_no_page_to_end(tmp_path: Path) -> None:
-    (tmp_path / "app.py").write_text("import time; print('ready', flush=True); time.sleep(40)")
+    (tmp_path / "app.py").write_text("import time\nprint('ready', flush=True)\nfor _ in range(800): time.sleep(0.05)")
     shown = run_and_interrupt(["run", "--view", "--no-open", "app.py"], "ready", tmp_path)
     assert (shown.returncode, "the page stays" in shown.text) == (-2, False)
 
