@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Callable
 from functools import partial
 from itertools import compress, repeat
-from operator import attrgetter, floordiv, is_not, sub
+from operator import attrgetter, floordiv, sub
 from typing import Any, Final, NamedTuple
 
 from otel_itl.core import conventions as names
@@ -161,8 +161,8 @@ def _pack_facts(timeline: Timeline) -> dict[str, Any]:
     }
     if timeline.headers is not None:
         facts[names.STREAM_HEADERS] = timeline.headers // MICROSECOND
-    values = _values_of_facts(timeline)
-    facts.update(compress(zip(FACTS, values, strict=True), map(is_not, values, repeat(None))))
+    values = zip(FACTS, _values_of_facts(timeline), strict=True)
+    facts |= {attribute: value for attribute, value in values if value is not None}
     if timeline.is_reasoning_partial:
         facts[names.REASONING_PARTIAL] = True
     if timeline.unrecorded:

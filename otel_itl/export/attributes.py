@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import compress, repeat
 from math import inf
-from operator import attrgetter
+from operator import attrgetter, is_, is_not
 from typing import Any, Final
 
 from otel_itl.core import conventions as names
@@ -46,19 +47,18 @@ def rounded(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
     For spans alone. Metrics, the sketch, verdicts and stored timelines keep every digit.
     """
-    rounded_figures = dict(attributes)
-    for name, value in attributes.items():
-        if type(value) is float:
-            rounded_figures[name] = round_figure(value)
-    return rounded_figures
+    values = attributes.values()
+    are_computed = list(map(is_, map(type, values), repeat(float)))
+    digits = map(_round_figure, compress(values, are_computed))
+    return {**attributes, **dict(zip(compress(attributes, are_computed), digits, strict=True))}
 
 
-def round_figure(figure: float) -> float:
+def _round_figure(figure: float) -> float:
     """Return `round(figure, 6)`, which makes a decimal text of each number and takes five times as long."""
     scaled = figure * 1e6
     if -MAX_SCALED < scaled < MAX_SCALED:
         whole = round(scaled)
-        if abs(scaled - whole) < ALMOST_HALF:
+        if -ALMOST_HALF < scaled - whole < ALMOST_HALF:
             return whole / 1e6
     return round(figure, 6)  # large, not finite, or so near to a half that the multiplication may have decided
 
@@ -131,8 +131,8 @@ def of_request(request: Request) -> dict[str, Any]:
 
 def of_stream(timeline: Timeline, measures: Measures, concurrency: Concurrency) -> dict[str, Any]:
     """Build the `itl.*` attributes of a stream: its measures with their errors, outcome, concurrency, attempts."""
-    values = zip(names.SPAN_MEASURES, _values_for_span(measures), strict=True)
-    attributes = {name: value for name, value in values if value is not None}
+    values = _values_for_span(measures)
+    attributes = dict(compress(zip(names.SPAN_MEASURES, values, strict=True), map(is_not, values, repeat(None))))
     if measures.bounds:
         attributes |= _without_none(dict(zip(names.SPAN_UNCERTAINTIES, _uncertainties(measures), strict=True)))
     attributes[names.TOKEN_COUNT_SOURCE] = "usage" if measures.has_reported_token_count else "chunk"

@@ -71,7 +71,7 @@ class Pipeline:
         self.spans = spans
         """Starts the spans, and describes them again."""
         self._span_sink = span_sink
-        self._sinks: Sequence[Sink] = (span_sink, end_log, *more_sinks, end_span)
+        self._sinks: Sequence[Sink] = (span_sink, end_log, *more_sinks)
         self._logger = logger
         self._objectives = objectives
         self._usage_reports = UsageReports()
@@ -154,7 +154,7 @@ class Pipeline:
         if report is None or not handle.claim_delivery():
             return
         try:
-            for sink in self._sinks:
+            for sink in (*self._sinks, end_span):
                 try:
                     sink(report)
                 except Exception as error:  # noqa: BLE001 - the guard: a sink that fails keeps no other from its turn
