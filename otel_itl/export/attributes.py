@@ -90,8 +90,8 @@ def reported_usage(finished: FinishedStream) -> dict[str, int]:
     is_fetch = finished.request.operation in names.FETCH_OPERATIONS
     if finished.reports_usage is False or (finished.reports_usage is None and is_fetch):
         return {}
-    counts = zip(_USAGE_FIELDS, _usage_of(finished.response), strict=True)
-    return {field: tokens for field, tokens in counts if tokens is not None}
+    counts = _usage_of(finished.response)
+    return dict(compress(zip(_USAGE_FIELDS, counts, strict=True), map(is_not, counts, repeat(None))))
 
 
 def of_response(finished: FinishedStream, measures: Measures, standard: StandardNames) -> dict[str, Any]:
