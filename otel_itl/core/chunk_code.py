@@ -7,8 +7,6 @@ from array import array
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from otel_itl.core.columns import FEW
-
 SEVERAL: Final = 0x80
 """The flag of a choice byte that stands for several choices, with a bit for each of the first seven. Without any of
 these, the chunk belongs to every choice."""
@@ -63,8 +61,8 @@ def choices_in(byte: int) -> frozenset[int]:
 
 def unpack_codes(codes: Sequence[int]) -> UnpackedCodes:
     """Split chunk codes into kinds, token counts and choices."""
-    if len(codes) <= FEW:
-        return _unpack_few(codes)
+    if max(codes, default=0) <= _KIND_MASK:  # as most are
+        return UnpackedCodes(bytes([*codes]), array("I"), b"")
     packed = codes if isinstance(codes, array) else array("Q", codes)
     if sys.byteorder == "big":
         packed = packed[:]
@@ -80,16 +78,3 @@ def unpack_codes(codes: Sequence[int]) -> UnpackedCodes:
         if sys.byteorder == "big":
             tokens.byteswap()
     return UnpackedCodes(kinds, tokens, choices if choices != bytes(len(choices)) else b"")
-
-
-def _unpack_few(codes: Sequence[int]) -> UnpackedCodes:
-    """Do what `unpack_codes` does, one by one."""
-    if max(codes, default=0) <= _KIND_MASK:  # as most are
-        return UnpackedCodes(bytes([*codes]), array("I"), b"")
-    tokens = [code >> _TOKENS_SHIFT & _TOKENS_MASK for code in codes]
-    choices = bytes([code >> _CHOICE_SHIFT & _KIND_MASK for code in codes])
-    return UnpackedCodes(
-        bytes([code & _KIND_MASK for code in codes]),
-        array("I", tokens if any(tokens) else ()),
-        choices if any(choices) else b"",
-    )

@@ -148,12 +148,4 @@ class Columns:
 
 def find_differences(numbers: array[int]) -> list[Any]:
     """Return how much each number of an array exceeds the one before it; one entry less than `numbers` has."""
-    if len(numbers) < 2:  # noqa: PLR2004 - one number has no predecessor
-        return []
-    if len(numbers) <= FEW:
-        return list(map(sub, numbers[1:], numbers))
-    columns = Columns(len(numbers) - 1)
-    try:
-        return columns.unpack(columns.subtract(columns.pack(numbers[1:]), columns.pack(numbers[:-1]))).tolist()
-    except LaneError:  # some number is less than the one before it
-        return list(map(sub, numbers[1:], numbers))
+    return list(map(sub, numbers[1:], numbers))

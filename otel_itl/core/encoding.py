@@ -14,11 +14,10 @@ from array import array
 from collections.abc import Callable
 from functools import partial
 from itertools import compress, repeat
-from operator import attrgetter, floordiv, is_not, sub
+from operator import attrgetter, floordiv, sub
 from typing import Any, Final, NamedTuple
 
 from otel_itl.core import conventions as names
-from otel_itl.core.columns import FEW, Columns, LaneError
 from otel_itl.core.thinning import select_chunks, thin
 from otel_itl.core.timeline import MICROSECOND, OUTPUT, Timeline
 
@@ -62,12 +61,9 @@ def encode(timeline: Timeline, event_limit: int = 128) -> list[TokenEvent]:
 def encode_lazily(timeline: Timeline, event_limit: int = 128) -> list[LazyEvent]:
     """Encode a timeline as `encode` does, but leave the arrays, which are most of the work, to whatever reads them."""
     timeline = thin(timeline)
-    chunks = len(timeline)
-    if chunks <= CHUNKS_PER_EVENT:
-        parts = [slice(0, chunks)]
-    else:
-        size = max(CHUNKS_PER_EVENT, -(-chunks // max(event_limit // 4, 1)))
-        parts = [slice(start, min(start + size, chunks)) for start in range(0, chunks, size)]
+    chunks = len(timeline.kinds)
+    size = max(CHUNKS_PER_EVENT, -(-chunks // max(event_limit // 4, 1)))
+    parts = [slice(start, min(start + size, chunks)) for start in range(0, chunks or 1, size)]
     return [
         LazyEvent(
             names.TOKENS_EVENT,
@@ -150,15 +146,6 @@ def _pack(timeline: Timeline, part: slice, *, is_last: bool = False) -> dict[str
 
 def _to_microseconds(arrived: array[int], asked: array[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return when chunks arrived, and how long the consumer waited for each, in microseconds."""
-    if len(arrived) > FEW:
-        try:
-            columns = Columns(len(arrived))
-            offsets = columns.pack(arrived)
-            waits = columns.subtract(offsets, columns.pack(asked))
-            in_columns = (columns.divide(offsets, MICROSECOND), columns.divide(waits, MICROSECOND))
-            return tuple(columns.unpack(in_columns[0])), tuple(columns.unpack(in_columns[1]))
-        except LaneError:  # a moment before the request
-            pass
     per_microsecond = repeat(MICROSECOND)
     return tuple(map(floordiv, arrived, per_microsecond)), tuple(
         map(floordiv, map(sub, arrived, asked), per_microsecond)
@@ -174,8 +161,8 @@ def _pack_facts(timeline: Timeline) -> dict[str, Any]:
     }
     if timeline.headers is not None:
         facts[names.STREAM_HEADERS] = timeline.headers // MICROSECOND
-    values = _values_of_facts(timeline)
-    facts.update(compress(zip(FACTS, values, strict=True), map(is_not, values, repeat(None))))
+    values = zip(FACTS, _values_of_facts(timeline), strict=True)
+    facts |= {attribute: value for attribute, value in values if value is not None}
     if timeline.is_reasoning_partial:
         facts[names.REASONING_PARTIAL] = True
     if timeline.unrecorded:

@@ -220,7 +220,6 @@ _PERCENTILES: Mapping[str, float] = MappingProxyType(
     {"itl_p50": 50, "itl_p90": 90, "itl_p95": 95, "itl_p99": 99, "itl_max": 100}
 )
 _FIGURES_OF_SAMPLES = (*_PERCENTILES, "itl_mean", "itl_stddev")
-_NO_FIGURES: Mapping[str, None] = MappingProxyType(dict.fromkeys(_FIGURES_OF_SAMPLES))
 
 
 def measure(timeline: Timeline) -> Measures:
@@ -324,7 +323,7 @@ def _summarize(samples: Sequence[float]) -> Mapping[str, float | None]:
     """Compute the `itl_*` figures (seconds) of ascending samples in nanoseconds; all None below two samples."""
     count = len(samples)
     if count < 2:  # noqa: PLR2004 - one gap has no distribution
-        return _NO_FIGURES
+        return dict.fromkeys(_FIGURES_OF_SAMPLES)
     mean = sum(samples) / count
     values = [
         *(percentile(samples, q) for q in (50, 90, 95, 99)),

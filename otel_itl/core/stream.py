@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -141,8 +140,7 @@ class ResponseInfo:
         return self.is_terminated or bool(self.finish_reasons)
 
 
-@dataclass(frozen=True, slots=True)
-class Concurrency:
+class Concurrency(NamedTuple):
     """How many streams of this process were open together with one stream, that one included."""
 
     at_start: int

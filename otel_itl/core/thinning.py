@@ -20,7 +20,7 @@ def thin(timeline: Timeline) -> Timeline:
 
     The chunks that are left out are counted in `skipped`. A timeline that is short enough is returned as it is.
     """
-    chunks = len(timeline)
+    chunks = len(timeline.kinds)
     if chunks <= MAX_CHUNKS:
         return timeline
     head = MAX_CHUNKS // 2

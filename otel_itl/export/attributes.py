@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import compress, repeat
 from math import inf
 from operator import attrgetter, is_, is_not
-from typing import Any
+from typing import Any, Final
 
 from otel_itl.core import conventions as names
 from otel_itl.core.host_bound import is_host_bound
@@ -23,14 +23,23 @@ from otel_itl.export.cardinality import LabelCaps
 
 _values_for_span = attrgetter(*names.SPAN_MEASURES.values())
 _uncertainties = attrgetter(*names.SPAN_UNCERTAINTIES.values())
-_USAGE_FIELDS = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_creation_tokens")
+MAX_SCALED: Final = float(1 << 40)
+ALMOST_HALF: Final = 0.499
+"""Up to `MAX_SCALED` microseconds, multiplying a figure is wrong by less than what this is below a half."""
+_USAGE_ATTRIBUTES: Final = {
+    "input_tokens": names.USAGE_INPUT_TOKENS,
+    "output_tokens": names.USAGE_OUTPUT_TOKENS,
+    "reasoning_tokens": names.USAGE_REASONING_TOKENS,
+    "cache_read_tokens": names.USAGE_CACHE_READ_TOKENS,
+}
+"""Field of `ResponseInfo` → attribute. That of `cache_creation_tokens` depends on the generation of the names."""
+_USAGE_FIELDS: Final = (*_USAGE_ATTRIBUTES, "cache_creation_tokens")
 _usage_of = attrgetter(*_USAGE_FIELDS)
 
 
 def _without_none(optional: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what is not known: an attribute without a value is absent."""
-    values = optional.values()
-    return dict(compress(optional.items(), map(is_not, values, repeat(None))))
+    return {name: value for name, value in optional.items() if value is not None}
 
 
 def rounded(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,8 +49,18 @@ def rounded(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """
     values = attributes.values()
     are_computed = list(map(is_, map(type, values), repeat(float)))
-    digits = map(round, compress(values, are_computed), repeat(6))
+    digits = map(_round_figure, compress(values, are_computed))
     return {**attributes, **dict(zip(compress(attributes, are_computed), digits, strict=True))}
+
+
+def _round_figure(figure: float) -> float:
+    """Return `round(figure, 6)`, which makes a decimal text of each number and takes five times as long."""
+    scaled = figure * 1e6
+    if -MAX_SCALED < scaled < MAX_SCALED:
+        whole = round(scaled)
+        if -ALMOST_HALF < scaled - whole < ALMOST_HALF:
+            return whole / 1e6
+    return round(figure, 6)  # large, not finite, or so near to a half that the multiplication may have decided
 
 
 def at_start(request: Request) -> dict[str, Any]:
@@ -71,25 +90,23 @@ def reported_usage(finished: FinishedStream) -> dict[str, int]:
     is_fetch = finished.request.operation in names.FETCH_OPERATIONS
     if finished.reports_usage is False or (finished.reports_usage is None and is_fetch):
         return {}
-    return _without_none(dict(zip(_USAGE_FIELDS, _usage_of(finished.response), strict=True)))
+    counts = _usage_of(finished.response)
+    return dict(compress(zip(_USAGE_FIELDS, counts, strict=True), map(is_not, counts, repeat(None))))
 
 
 def of_response(finished: FinishedStream, measures: Measures, standard: StandardNames) -> dict[str, Any]:
     """Build the standard attributes that are known when the stream has ended."""
-    usage = reported_usage(finished)
     optional = {
         names.RESPONSE_ID: finished.response.response_id or finished.response.request_id,
         names.RESPONSE_MODEL: finished.response.model,
         names.RESPONSE_FINISH_REASONS: _finish_reasons(finished, standard.missing_finish_reason) or None,
         names.RESPONSE_TIME_TO_FIRST_CHUNK: measures.time_to_first_chunk,
-        names.USAGE_INPUT_TOKENS: usage.get("input_tokens"),
-        names.USAGE_OUTPUT_TOKENS: usage.get("output_tokens"),
-        names.USAGE_REASONING_TOKENS: usage.get("reasoning_tokens"),
-        names.USAGE_CACHE_READ_TOKENS: usage.get("cache_read_tokens"),
-        standard.cache_write_attribute: usage.get("cache_creation_tokens"),
         names.ERROR_TYPE: finished.error_type,
     }
-    return _without_none(optional)
+    attributes = _without_none(optional)
+    for field, tokens in reported_usage(finished).items():
+        attributes[_USAGE_ATTRIBUTES.get(field, standard.cache_write_attribute)] = tokens
+    return attributes
 
 
 def _finish_reasons(finished: FinishedStream, missing: str | None) -> tuple[str, ...]:
@@ -114,7 +131,8 @@ def of_request(request: Request) -> dict[str, Any]:
 
 def of_stream(timeline: Timeline, measures: Measures, concurrency: Concurrency) -> dict[str, Any]:
     """Build the `itl.*` attributes of a stream: its measures with their errors, outcome, concurrency, attempts."""
-    attributes = _without_none(dict(zip(names.SPAN_MEASURES, _values_for_span(measures), strict=True)))
+    values = _values_for_span(measures)
+    attributes = dict(compress(zip(names.SPAN_MEASURES, values, strict=True), map(is_not, values, repeat(None))))
     if measures.bounds:
         attributes |= _without_none(dict(zip(names.SPAN_UNCERTAINTIES, _uncertainties(measures), strict=True)))
     attributes[names.TOKEN_COUNT_SOURCE] = "usage" if measures.has_reported_token_count else "chunk"

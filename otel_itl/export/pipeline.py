@@ -14,7 +14,7 @@ from opentelemetry.trace import NonRecordingSpan, set_span_in_context
 from otel_itl.core.conventions import FETCH_OPERATIONS, Where
 from otel_itl.core.measures import Measures, measure
 from otel_itl.core.request import Request
-from otel_itl.core.sessions import SessionStatus
+from otel_itl.core.sessions import SessionStatus, TrackedRequest
 from otel_itl.core.slo import Objectives, SLOResult, evaluate
 from otel_itl.core.stalls import Cause
 from otel_itl.core.stream import ALONE, FinishedStream, ResponseInfo
@@ -136,8 +136,9 @@ class Pipeline:
             measures = self._try(partial(measure, finished.timeline))
             if measures is None:
                 measures = _WITHOUT_MEASURES._replace(duration=finished.timeline.end / SECOND)
-            slo = self._try(partial(self._evaluate, finished, measures))
-            session = self._try(partial(_end_session_request, handle, finished, measures))
+            slo = self._try(partial(self._evaluate, finished, measures)) if self._objectives.by_model else None
+            request = handle.session_request
+            session = None if request is None else self._try(partial(_end_session_request, request, finished, measures))
             report = StreamReport(handle, finished, measures, slo, session)
         except Exception as error:  # noqa: BLE001 - the guard
             self.errors.report(Where.STREAM_END, error)
@@ -154,7 +155,10 @@ class Pipeline:
             return
         try:
             for sink in (*self._sinks, end_span):
-                self._try(partial(sink, report))
+                try:
+                    sink(report)
+                except Exception as error:  # noqa: BLE001 - the guard: a sink that fails keeps no other from its turn
+                    self.errors.report(Where.STREAM_END, error)
         except Exception as error:  # noqa: BLE001 - the guard
             self.errors.report(Where.STREAM_END, error)
         finally:
@@ -184,11 +188,9 @@ class Pipeline:
         return evaluate(slo, finished.timeline, measures, is_stalled=is_stalled)
 
 
-def _end_session_request(handle: SpanHandle, finished: FinishedStream, measures: Measures) -> SessionStatus | None:
-    """Add the stream to its session, if it belongs to one."""
-    if handle.session_request is None:
-        return None
-    return handle.session_request.end(
+def _end_session_request(request: TrackedRequest, finished: FinishedStream, measures: Measures) -> SessionStatus:
+    """Add a stream to its session."""
+    return request.end(
         measures.upstream_samples.nanoseconds,
         uncertainty=measures.pace_uncertainty,
         stall_count=len(finished.stalls),

@@ -121,7 +121,8 @@ class Finalizer:
                     self._finalize_next()
             else:
                 self._finalize(recorder)
-        recorder.evidence.note_finishing(recorder.ended)
+        if recorder.evidence.loop_lag is not None:
+            recorder.evidence.note_finishing(recorder.ended)
         self.help()
 
     def add_queued(self, recorder: StreamRecorder) -> None:

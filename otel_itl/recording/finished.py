@@ -19,7 +19,7 @@ def finish_stream(recorder: StreamRecorder, concurrency: Concurrency) -> Finishe
         recorder: holds the facts.
         concurrency: how many streams were open beside it.
     """
-    return _finished(recorder, concurrency, build_timeline(recorder), is_over=True)
+    return _finish(recorder, concurrency, is_over=True)
 
 
 def finish_without_facts(recorder: StreamRecorder) -> FinishedStream:
@@ -39,19 +39,17 @@ def snapshot_stream(recorder: StreamRecorder, concurrency: Concurrency) -> Finis
         recorder.evidence.stop()
         outcome = recorder.exhausted_outcome()
         recorder.outcome = outcome if recorder.response.is_finished else Outcome.CLOSED
-    return _finished(recorder, concurrency, build_timeline(recorder), is_over=recorder.is_over)
+    return _finish(recorder, concurrency, is_over=recorder.is_over)
 
 
-def _finished(
-    recorder: StreamRecorder, concurrency: Concurrency, timeline: Timeline, *, is_over: bool
-) -> FinishedStream:
+def _finish(recorder: StreamRecorder, concurrency: Concurrency, *, is_over: bool) -> FinishedStream:
     """Collect what was recorded of a stream; `is_over` is False for a snapshot of a stream that goes on."""
     monitor = recorder.stall_monitor
     is_read_as_bytes = recorder.headers is not None and not recorder.has_reader
     return FinishedStream(
         recorder.request,
         recorder.response,
-        timeline,
+        build_timeline(recorder),
         concurrency,
         recorder.error_type,
         stalls=() if monitor is None else monitor.finish(is_over=is_over),

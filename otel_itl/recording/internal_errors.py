@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 logger = logging.getLogger("otel_itl")
 
@@ -67,22 +67,12 @@ class InternalErrors:
                 )
 
 
-class HasErrors(Protocol):
-    """An object whose methods `never_raises` can guard."""
-
-    @property
-    def errors(self) -> InternalErrors:
-        """Where failures of its methods are reported."""
-        ...
-
-
-S = TypeVar("S", bound=HasErrors)
-
-
 def never_raises(
     where: str, default: D, *, in_finalizer: bool = False
-) -> Callable[[Callable[Concatenate[S, P], T]], Callable[Concatenate[S, P], T | D]]:
+) -> Callable[[Callable[P, T]], Callable[P, T | D]]:
     """Guard a method: where it raises an `Exception`, the failure is reported and the caller gets `default`.
+
+    It is reported to the `errors` of the method's object, which are `InternalErrors`.
 
     Args:
         where: the identifier that the failure is counted under.
@@ -90,18 +80,20 @@ def never_raises(
         in_finalizer: the method runs inside the garbage collector, where nothing may be logged.
     """
 
-    def guard(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T | D]:
+    def guard(method: Callable[P, T]) -> Callable[P, T | D]:
         """Put the guard around a method of an object that has `errors`."""
 
         @wraps(method)
-        def guarded(self: S, *args: P.args, **kwargs: P.kwargs) -> T | D:
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> T | D:
             try:
-                return method(self, *args, **kwargs)
+                return method(*args, **kwargs)
             except Exception as error:  # noqa: BLE001 - the guard
-                (self.errors.note if in_finalizer else self.errors.report)(where, error)
+                guarded_object: Any = args[0]
+                errors: InternalErrors = guarded_object.errors
+                (errors.note if in_finalizer else errors.report)(where, error)
                 return default
 
-        return guarded  # type: ignore[return-value]  # `wraps` names the first parameter
+        return guarded
 
     return guard
 

@@ -6,6 +6,8 @@ from array import array
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from otel_itl.core import conventions as names
 from otel_itl.core.measures import measure
@@ -198,3 +200,15 @@ def test_a_sketch_of_zeros_alone_has_no_buckets() -> None:
 
 def test_a_sketch_without_samples_is_absent() -> None:
     assert of_sketch(Sketch(5, (), (), 0)) == {}
+
+
+@given(
+    figure=st.one_of(
+        st.floats(allow_nan=False, allow_infinity=False), st.integers(0, 10**13).map(lambda halves: halves / 2e6)
+    )
+)
+@settings(max_examples=300, deadline=None)
+@example(figure=0.0203995)
+@example(figure=2.5e-06)
+def test_a_figure_is_rounded_as_by_the_decimal_text_of_it(figure: float) -> None:
+    assert rounded({"figure": figure, "count": 3}) == {"figure": round(figure, 6), "count": 3}
