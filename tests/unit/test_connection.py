@@ -148,8 +148,9 @@ def test_what_an_event_loop_has_read_makes_its_reader_ready(
     queue: list[bytes], ciphertext: int, expected: bool, ends: Ends
 ) -> None:
     transport = SimpleNamespace(_protocol=SimpleNamespace(read_queue=queue))
-    secure = SimpleNamespace(transport_stream=transport, _read_bio=SimpleNamespace(pending=ciphertext))
-    source = make_source(SimpleNamespace(_stream=secure, get_extra_info=lambda _: ends[0]))
+    to_proxy = SimpleNamespace(transport_stream=transport, _read_bio=SimpleNamespace(pending=ciphertext))
+    through_it = SimpleNamespace(transport_stream=to_proxy, _read_bio=SimpleNamespace(pending=0))
+    source = make_source(SimpleNamespace(_stream=through_it, get_extra_info=lambda _: ends[0]))
     reading = Connection(lambda: source, perf_counter_ns).read()
     assert reading is not None
     assert (reading.is_ready, reading.is_readable) == (expected, expected)
