@@ -478,3 +478,52 @@ def test_a_thread_that_reads_no_stream_may_have_held_the_interpreter_when_it_los
         now[0] += 100 * MS
     found = queues.find_process_windows(0)
     assert [(round(one.end / MS), round(one.excess / MS)) for one in found[:1]] == expected
+
+
+class Relaying(RunQueues):
+    """Run queues with one thread that reads no stream, which has waited for this long at each reading (ms)."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *waited_ms: int) -> None:
+        self.now = 0
+        super().__init__(InternalErrors(), lambda: read_schedstat, lambda: self.now)
+        self.read()
+        waits = iter(waited_ms)
+        monkeypatch.setattr(run_queue, "count_displacements", lambda: 0)
+        monkeypatch.setattr(run_queue, "read_turns_of", lambda _: Turns(next(waits) * MS, 1))
+        monkeypatch.setattr(run_queue.os, "listdir", lambda _: ["1"])
+
+    def nap(self) -> None:
+        self.now += 20 * MS
+        self.end_windows()
+
+    @property
+    def relays(self) -> list[tuple[float, float, float]]:
+        return [(one.start / MS, one.end / MS, one.excess / MS) for one in self.find_relay_windows(0)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts it for each thread")
+def test_what_threads_wait_while_chunks_pass_through_them_is_read_at_each_nap(monkeypatch: pytest.MonkeyPatch) -> None:
+    queues, stream = Relaying(monkeypatch, 0, 0, 8, 8), RunQueues(InternalErrors())
+    queues.follow_relays(stream)
+    queues.nap()
+    queues.nap()
+    assert queues.relays == [(20, 40, 8), (40, 40, 0)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts it for each thread")
+def test_what_they_wait_in_a_nap_that_is_not_over_counts_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    queues, stream = Relaying(monkeypatch, 0, 0, 8), RunQueues(InternalErrors())
+    queues.follow_relays(stream)
+    queues.nap()
+    queues.now += 10 * MS
+    assert queues.relays == [(20, 30, 8)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts it for each thread")
+def test_they_are_read_no_longer_when_no_chunk_passes_through_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    queues, stream = Relaying(monkeypatch, 0, 0, 8), RunQueues(InternalErrors())
+    queues.follow_relays(stream)
+    queues.forget_relays(stream)
+    for _ in range(9):
+        queues.nap()
+    assert queues.relays == [(180, 180, 0)]

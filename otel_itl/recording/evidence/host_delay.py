@@ -28,7 +28,7 @@ class HostDelay:
         queues: reads the delay of the current thread; None: it is not known.
     """
 
-    __slots__ = ("_last_look", "_queues", "_reader", "_start", "_start_of_each", "_threads", "delay")
+    __slots__ = ("__weakref__", "_last_look", "_queues", "_reader", "_start", "_start_of_each", "_threads", "delay")
 
     def __init__(self, queues: RunQueues | None = None) -> None:
         self._queues = queues
@@ -52,7 +52,9 @@ class HostDelay:
 
         Called where the chunks pass through threads of the SDK: when these get no CPU, the reader is late as well.
         """
-        self._start_of_each = None if self._queues is None else self._queues.read_turns_by_thread()
+        if self._queues is not None:
+            self._start_of_each = self._queues.read_turns_by_thread()
+            self._queues.follow_relays(self)
 
     @property
     def passes_threads(self) -> bool:
@@ -67,21 +69,19 @@ class HostDelay:
     def forget_threads(self) -> None:
         """Stop following the threads of the stream."""
         self._threads, self._last_look = (), None
+        if self._start_of_each is not None and self._queues is not None:
+            self._queues.forget_relays(self)
 
     def find_windows(self, since: int, until: int, *, is_on_loop: bool) -> list[Window]:
         """Return the windows from `since` to `until` (ns) in which the readers of the stream waited, in order of time.
 
         Those in which they were busy and did not wait are among them; they matter on a loop.
-
-        Where the chunks passed through threads of the SDK, whose windows are not noted, it is one for all the time.
         """
         if not is_on_loop and self.delay is not None and self.delay < MIN_EXCESS_NS:
             return []  # so most streams of a quiet machine cost no further reading
         last = [None] * (len(self._threads) - 1) + [self._last_look]
         followed = zip(self._threads, last, strict=False)
         windows = [window for thread, look in followed for window in thread.since(since, look) if window.start < until]
-        if self._start_of_each is not None and (self.delay or 0) >= MIN_EXCESS_NS:
-            windows.append(Window(since, until, self.delay or 0, busy=0.0))
         return sorted(windows, key=end_of)
 
     def find_stops(self, since: int) -> list[Lag]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 from threading import get_native_id
 from time import perf_counter_ns
-from typing import Final
-from weakref import WeakValueDictionary
+from typing import Final, NamedTuple
+from weakref import WeakSet, WeakValueDictionary
 
 from otel_itl.core.conventions import Where
 from otel_itl.recording.evidence.turns import (
@@ -69,6 +69,8 @@ class RunQueues:
         """Of each nap, what the threads that read no streams waited together."""
         self._others: dict[str, Turns] = {}
         """The turns of the threads that read no streams, when they were last read."""
+        self._relayed: WeakSet[object] = WeakSet()
+        """Stands for each stream whose chunks pass through such threads."""
         self._displaced = 0
         """How often a thread of the process had lost its CPU to another one, at the last nap."""
 
@@ -98,9 +100,11 @@ class RunQueues:
     def find_relay_windows(self, moment: int) -> list[Window]:
         """Return a window for each nap of the watchdog that ended after `moment` (ns): what other threads waited in it.
 
-        That concerns streams whose chunks pass through threads of their SDK.
+        That concerns streams whose chunks pass through threads of their SDK. The nap that is not over is the last one.
         """
-        return find_after(self._relays, moment)
+        windows = find_after(self._relays, moment)
+        waited, now = self._sum_waits(self._others, self._read_turns_of_others()).all, self._clock()
+        return [*windows, Window(self._last_nap, now, min(waited, now - self._last_nap), busy=0.0)]
 
     @never_raises(Where.STREAM_READ, None)
     def read(self) -> int | None:
@@ -122,6 +126,16 @@ class RunQueues:
         if self._read is not read_schedstat:
             return None
         return {thread: read_turns_of(thread) for thread in os.listdir(THREADS)}  # noqa: PTH208 - quicker
+
+    def follow_relays(self, stream: object) -> None:
+        """Read the threads that read no streams while `stream` is there, which stands for one: its chunks pass them."""
+        if self._read is read_schedstat:
+            self._others = self._others or self._read_turns_of_others()
+            self._relayed.add(stream)
+
+    def forget_relays(self, stream: object) -> None:
+        """Stop reading them for a stream: it is over."""
+        self._relayed.discard(stream)
 
     @never_raises(Where.STREAM_READ, (None, None))
     def follow_thread(self) -> tuple[ReaderThread | None, int | None]:
@@ -175,28 +189,42 @@ class RunQueues:
     def _read_others(self, since: int) -> int:
         """Read the threads that read no streams; returns for how long (ns) they waited that may have held the GIL.
 
-        They are read when a thread of the process has lost its CPU to another one: only so it waits with the GIL held.
-        One that was hardly on a CPU has waited to be woken up.
+        They are read when a thread of the process has lost its CPU to another one, as only so it waits with the GIL
+        held; and while chunks pass through some of them.
 
         Args:
             since: when the last nap was over (ns).
         """
-        if self._read is not read_schedstat or (displaced := count_displacements()) == self._displaced:
+        if self._read is not read_schedstat:
             return 0
+        displaced, before = count_displacements(), self._displaced
         self._displaced = displaced
+        if displaced == before and not self._relayed:
+            return 0
+        former, self._others = self._others, self._read_turns_of_others()
+        waits = self._sum_waits(former, self._others)
+        if waits.all:
+            self._relays.append(Window(since, self._last_nap, min(waits.all, self._last_nap - since), busy=0.0))
+        return waits.of_holders
+
+    def _read_turns_of_others(self) -> dict[str, Turns]:
         # Other threads may add some meanwhile.
         known = {str(found.key) for found in self._threads.valuerefs()} | {str(get_native_id())}
-        found = {
-            thread: read_turns_of(thread)
-            for thread in islice(sorted(set(os.listdir(THREADS)) - known), MAX_THREADS_PER_NAP)  # noqa: PTH208 - quicker
-        }
-        former, self._others = self._others, found
-        waited = held = 0
-        for thread in found.keys() & former.keys():
-            turns = found[thread].since(former[thread])
-            excess = self._ordinary.find_excess(turns)
-            waited += excess
-            held += excess if turns.on_cpu >= MIN_HOLDING_NS else 0
-        if waited:
-            self._relays.append(Window(since, self._last_nap, min(waited, self._last_nap - since), busy=0.0))
-        return held
+        threads = islice(sorted(set(os.listdir(THREADS)) - known), MAX_THREADS_PER_NAP)  # noqa: PTH208 - quicker
+        return {thread: read_turns_of(thread) for thread in threads}
+
+    def _sum_waits(self, before: Mapping[str, Turns], now: Mapping[str, Turns]) -> _Waits:
+        """Return what threads waited between two readings, if more than is ordinary."""
+        turns = [now[thread].since(before[thread]) for thread in now.keys() & before.keys()]
+        waits = list(map(self._ordinary.find_excess, turns))
+        return _Waits(
+            sum(waits), sum(wait for wait, one in zip(waits, turns, strict=True) if one.on_cpu >= MIN_HOLDING_NS)
+        )
+
+
+class _Waits(NamedTuple):
+    """For how long threads waited for a CPU (ns), all together."""
+
+    all: int
+    of_holders: int
+    """Those that may have held the GIL: a thread that was hardly on a CPU has waited to be woken up."""
