@@ -62,8 +62,7 @@ class StreamingCall(Hook):
     bind: Callable[[Driver, Any, Any], Any] | None = None
     """Ties the recording to what the call returned, and returns what the caller gets; None: by the default way.
 
-    It gets the driver, what was returned, and the recorder: the `OpenCall`, where the request is sent with the first
-    pull."""
+    It gets the driver, what was returned, and the recorder: the `OpenCall`, where `sent` is "first_pull"."""
     has_inner_layer: bool = False
     """The call may go through another hooked SDK, which takes over the recording then."""
 
@@ -209,7 +208,8 @@ class Driver:
     def bind(self, streaming: StreamingCall, opening: OpenCall, result: Any) -> Any:
         """Tie the recording to what a call returned; returns what the caller gets, None where that is `result`."""
         if not opening.has_begun:
-            return (streaming.bind or bind_lazily)(self, result, opening)
+            tie = streaming.bind if streaming.sent == "first_pull" else None  # else it was a generator that sends
+            return (tie or bind_lazily)(self, result, opening)
         recorder = opening.release()
         return None if recorder is None else (streaming.bind or bind_stream)(self, result, recorder)
 
