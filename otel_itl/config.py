@@ -101,7 +101,10 @@ def load(options: Mapping[str, Any], environ: Mapping[str, str] | None = None) -
 
 
 def _read_variables(environ: Mapping[str, str], defaults: Config) -> dict[str, Any]:
-    """Parse the `OTEL_ITL_*` variables; logs a warning for each that is unknown or malformed."""
+    """Parse the `OTEL_ITL_*` variables; logs a warning for each that is unknown or malformed.
+
+    `defaults` are what the warning names, as it applies instead.
+    """
     settings: dict[str, Any] = {}
     for variable, value in environ.items():
         text = value.strip()

@@ -153,7 +153,7 @@ class Runtime:
     def open(
         self, request: Request, classify: Classify, *, sent: Moment | None = None, sdk_span: Any = None
     ) -> StreamRecorder | None:
-        """Open the recording of a request made at `sent` (None: now); None where it is not to be measured.
+        """Open the recording of a request made at `sent` (None: now); None where nothing is measured now.
 
         `sdk_span` is the span that the SDK has started for the request; None: it has none that records.
         """
@@ -185,7 +185,7 @@ class Runtime:
             return recorder
 
     def _find_pipeline(self) -> Pipeline | None:
-        """Return what reports a stream that opens now; None where it is not to be measured."""
+        """Return what reports a stream that opens now; None where nothing is measured now."""
         if self.config is None or is_suppressed():
             return None
         pipeline = self._pipeline

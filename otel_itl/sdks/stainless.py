@@ -85,6 +85,7 @@ def see_done(recorder: StreamRecorder) -> See:
 
 
 def _mark_terminated(last: deque[Any], recorder: StreamRecorder) -> None:
+    """Mark the response as terminated if its last event is `[DONE]`."""
     if last and getattr(last.pop(), "data", None) == "[DONE]":
         recorder.response.is_terminated = True
 

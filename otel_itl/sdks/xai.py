@@ -78,7 +78,7 @@ def _begin_request(driver: Driver, *_: object) -> None:
 
 
 def _make_channel(driver: Driver, wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
-    """Make a channel, whose timeout holds its host."""
+    """Make a channel; the timeout that is handed on to its calls names the host of the API as well."""
     try:
         given = inspect.signature(wrapped).bind(*args, **kwargs)
         timeout = HostTimeout(given.arguments["timeout"])

@@ -294,7 +294,7 @@ def test_a_chunk_that_is_waited_for_shows_when_the_connection_was_read_without_i
     log = follow_frames(body_of(connection), wire.clock)
     wire.bring(connection._events[1], 20)
     assert log is not None
-    assert log.show(None) == (20 * MS, None)
+    assert log.find_evidence(None) == (20 * MS, None)
 
 
 def test_a_chunk_that_waits_shows_when_it_came(wire: Wire) -> None:
@@ -303,9 +303,9 @@ def test_a_chunk_that_waits_shows_when_it_came(wire: Wire) -> None:
     wire.bring(connection._events[1], 20)
     wire.bring(connection._events[3], 30)
     assert log is not None
-    assert log.show(None) == (20 * MS, 30 * MS)
+    assert log.find_evidence(None) == (20 * MS, 30 * MS)
 
 
 def test_a_chunk_that_was_handed_out_shows_when_it_came(wire: Wire) -> None:
     log = log_of(wire, (10, 20, 21), (25, 40, 90))
-    assert log.show(90 * MS) == (25 * MS, 40 * MS)
+    assert log.find_evidence(90 * MS) == (25 * MS, 40 * MS)

@@ -52,7 +52,7 @@ class FrameEvidence(NamedTuple):
     """What the frames of a stream show of its last chunk, or of the wait for the next one (ns)."""
 
     quiet_until: int
-    """When the connection was read last, and nothing of it was there."""
+    """When the connection was last seen empty, so that nothing of it was there."""
     came: int | None
     """When it came; None: it has not come."""
 
@@ -78,16 +78,19 @@ class _Reads:
         self.is_awaited = False
         """It was empty then."""
 
-    def begin(self) -> None:
-        """Note that the client is about to read."""
+    def check_before_read(self) -> None:
+        """Look, right before the client reads, whether the connection is empty; note the moment if it is."""
         now = self._clock()
         self.is_awaited = self._is_empty()
         if self.is_awaited:
             self.seen_empty = now
         self.empty_at, self._is_reading = self.seen_empty, True
 
-    def note_event(self, now: int) -> None:
-        """Note that an event was read (ns): over TLS, and of much that came, one read does not bring all there is."""
+    def check_after_read(self, now: int) -> None:
+        """Look, with the first event of a read, whether the connection is empty; note `now` (ns) if it is.
+
+        Over TLS, and of much that came, one read does not bring all there is.
+        """
         if self._is_reading:
             self._is_reading = False
             if self._is_empty():
@@ -114,7 +117,7 @@ class _NotedRead:
         self.reads = reads
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        self.reads.begin()
+        self.reads.check_before_read()
         return self._find_read()(*arguments, **keywords)
 
 
@@ -152,7 +155,7 @@ class FrameLog(list[Any]):
         # Before the event: the reader of this stream may take it at once.
         self._waiting.append(Frame(now, reads.empty_at, reads.is_awaited))
         super().append(event)
-        reads.note_event(now)
+        reads.check_after_read(now)
 
     def pop(self, index: Any = -1) -> Any:
         """Hand an event out. Called by the reader of the stream, with 0: the oldest."""
@@ -167,11 +170,11 @@ class FrameLog(list[Any]):
         self.taken.append(self._clock())
         return event
 
-    def show(self, handed: int | None) -> FrameEvidence | None:
-        """Show what is known of a chunk; None: nothing.
+    def find_evidence(self, handed: int | None) -> FrameEvidence | None:
+        """Return when a chunk was read, and when the connection was last empty before that; None: not known.
 
         Args:
-            handed: when it was handed out (ns); None: it is being waited for.
+            handed: when it was handed out (ns); None: it is being waited for, and may have been read.
         """
         if handed is not None:
             frame = self.find(handed)
@@ -238,7 +241,7 @@ def follow_frames(body: Any, clock: Callable[[], int]) -> FrameLog | None:
 def _follow_connection(connection: Any, clock: Callable[[], int]) -> dict[int, list[Any]]:
     """Have the events of each stream of an HTTP/2 connection noted from now on, also of those that come later.
 
-    Returns the lists of the events of each stream.
+    On Python 3.10 those are found when the next one is followed. Returns the lists of the events of each stream.
     """
     # httpcore has no other place for either.
     reads, events = _follow_reads(connection._network_stream, clock), connection._events  # noqa: SLF001
@@ -261,7 +264,7 @@ def _follow_connection(connection: Any, clock: Callable[[], int]) -> dict[int, l
 
 
 def _follow_reads(stream: Any, clock: Callable[[], int]) -> _Reads:
-    """Have the reads of a network stream of httpcore noted from now on."""
+    """Have a network stream of httpcore look whether it is empty before each read, once; return what notes that."""
     if not isinstance(stream.read, _NotedRead):
         stream.read = _NotedRead(stream.read, _Reads(make_source(stream), clock))
     reads: _Reads = stream.read.reads

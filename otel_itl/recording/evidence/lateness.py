@@ -75,7 +75,7 @@ def find_lateness(asked: array[int], arrived: array[int], requested: int, delays
             is_draining = came <= drained and came - asked[index] < MAX_DRAINING_WAIT_NS
             if index >= after and not is_draining:
                 break
-            late = came - (earliest if is_draining else max(earliest, reaches.find(came)))
+            late = came - (earliest if is_draining else max(earliest, reaches.find_earliest_arrival(came)))
             if late >= MIN_LATENESS_NS:
                 lateness[index] = late
                 if not is_draining:  # what has gathered meanwhile is handed out sooner than it came
@@ -127,8 +127,8 @@ class _Reaches:
         for index, window in enumerate(self._windows):
             self._awake_since.append(self._follow(index - 1, window.start)[0])
 
-    def find(self, arrived: int) -> int:
-        """Return the earliest moment (ns) at which a chunk may have come that arrived then.
+    def find_earliest_arrival(self, arrived: int) -> int:
+        """Return the earliest moment (ns) at which a chunk may have come that was handed out at `arrived` (ns).
 
         Where a thread waited for a CPU, it or another one may have waited right before, or after, a lag.
         """

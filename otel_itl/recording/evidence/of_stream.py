@@ -80,7 +80,7 @@ class StreamEvidence:
         """Set what the stream is read from.
 
         Args:
-            find_source: finds it.
+            find_source: finds it; called once, with the first reading.
             is_shared: other streams are read from it as well.
         """
         self.connection = Connection(find_source, self._clock, is_shared=is_shared)
@@ -131,11 +131,11 @@ class StreamEvidence:
             silence: the silence.
             now: the moment of the check (ns).
             has_chunk: a chunk has ended it, rather than the end of the stream.
-            is_complete: the end of the response has, rather than its reader or a failure.
+            is_complete: the end of the response has ended it, rather than its reader or a failure.
         """
         reading = self.read_connection()
         is_shared = self.connection is not None and self.connection.is_shared
-        frames = None if self._frames is None else self._frames.show(silence.until if has_chunk else None)
+        frames = None if self._frames is None else self._frames.find_evidence(silence.until if has_chunk else None)
         readings = Readings(self._last_reading, reading, is_shared, has_chunk, is_complete, frames)
         stopped = self._process.wakes.find_pauses(silence.since, now)
         if self.loop_lag is None:

@@ -95,7 +95,7 @@ def _parse_schedstat(path: str) -> Turns:
 
 
 def read_own_turns(read: Callable[[], int]) -> Turns:
-    """Return the turns of this thread, given what reads its delay.
+    """Return the turns of this thread so far; the delay alone, where `read`, which reads it, is not `read_schedstat`.
 
     Raises:
         OSError, ValueError: the kernel does not count them.

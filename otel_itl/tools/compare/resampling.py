@@ -75,7 +75,7 @@ def permutation_p(effect: Effect, design: Design, resamples: int, random: np.ran
         return 1.0
     as_extreme = 1
     for size in _batches(resamples, len(design.is_b)):
-        is_b = _exchange(design, size, random)
+        is_b = _permute_labels(design, size, random)
         permuted = effect((~is_b).astype(float), is_b.astype(float))
         # A permutation in which one side has no sample says nothing against the observed one.
         as_extreme += int(np.sum(~(np.abs(permuted) < observed - 1e-12)))
@@ -128,8 +128,8 @@ def level_interval(
     return float(np.quantile(known, tail, method="lower")), float(np.quantile(known, 1 - tail, method="higher"))
 
 
-def _exchange(design: Design, size: int, random: np.random.Generator) -> Bools:
-    """Return `size` random exchanges of the labels within their strata, `(size, clusters)`."""
+def _permute_labels(design: Design, size: int, random: np.random.Generator) -> Bools:
+    """Shuffle the labels within each stratum; return `is_b` of each permutation, `(size, clusters)`."""
     by_stratum = np.argsort(design.strata, kind="stable")
     keys = design.strata[by_stratum] + random.random((size, len(by_stratum)))  # shuffles within a stratum alone
     labels = np.empty(keys.shape, dtype=bool)
@@ -138,7 +138,7 @@ def _exchange(design: Design, size: int, random: np.random.Generator) -> Bools:
 
 
 def _draw_sides(design: Design, size: int, random: np.random.Generator) -> tuple[Floats, Floats]:
-    """Return the weights of A's and of B's clusters in `size` bootstrap samples."""
+    """Return how often each cluster is drawn, `(size, clusters)`, for A and for B: that of the other side is 0."""
     if design.is_paired:
         weights = draw_weights(design.fewest, size, random)[:, design.strata]
     else:

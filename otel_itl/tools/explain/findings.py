@@ -20,7 +20,7 @@ class Target(str, Enum):
 
     @property
     def words(self) -> str:
-        """Its name in a sentence."""
+        """Its abbreviation, as it is printed: `TTFT` or `ITL`."""
         return self.value.upper()
 
 

@@ -70,16 +70,20 @@ class RoundDriver:
         self._open_steady = 0
         self._ends_at = 0.0
 
-    async def run(self, level: float, number: int) -> Round:
+    async def run(self, level: float, repeat: int) -> Round:
         """Drive a level, and return what was sent once its streams have ended; nothing of it is measured or judged yet.
 
         The rate of an open loop follows from Little's law: streams open at a time over the duration of a request.
+
+        Args:
+            level: the load; 1.0 is the peak of the plan.
+            repeat: number of the round at this level, from 0.
 
         Raises:
             CommandError: a prompt cannot be made.
         """
         rate = level * self._plan.peak / self._duration if self._plan.is_open_loop else None
-        one = Round(level=level, round=number, rate=rate)
+        one = Round(level=level, round=repeat, rate=rate)
         began = self._clock()
         send_loops = [asyncio.ensure_future(send_loop) for send_loop in self._make_send_loops(one, began)]
         try:

@@ -121,7 +121,7 @@ def describe_stall(stall: StallFacts) -> dict[str, Any]:
 
 
 def describe_page(streams: Iterable[dict[str, Any]], name: str, more: dict[str, Any]) -> dict[str, Any]:
-    """Return the document of a page that shows these streams and no others, and that is made now.
+    """Return the document of a page that shows these streams and no others, newest first; `made` is now, in µs.
 
     Args:
         streams: as `describe_stream` returns them.

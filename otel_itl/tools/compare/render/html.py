@@ -59,9 +59,9 @@ def _parts(comparison: Comparison) -> Iterator[str]:
 
 def _cells(row: Row, comparison: Comparison) -> list[str]:
     """Return the cells of a row as HTML."""
-    *cells, answer = words.cells_of(row)
+    *cells, verdict = words.cells_of(row)
     note = f' <span class="note">{pages.escape_text(words.note_of(row, comparison))}</span>' if row.why else ""
-    return [row.quantity.heading, *cells, f'<span class="{answer.replace(" ", "-")}">{answer}</span>{note}']
+    return [row.quantity.heading, *cells, f'<span class="{verdict.replace(" ", "-")}">{verdict}</span>{note}']
 
 
 def _pictures(comparison: Comparison, model: str) -> Iterator[str]:
@@ -107,7 +107,10 @@ def _pictures(comparison: Comparison, model: str) -> Iterator[str]:
 
 
 def _gap_spectrum(requests: Sequence[Request], seed: int) -> list[_Point]:
-    """Return the percentiles of the gaps of requests, up to the last one that ten gaps lie beyond."""
+    """Return the percentiles of the gaps of requests with their bootstrap intervals, of which `seed` is.
+
+    Above the median, up to the last one that ten gaps lie beyond; empty without a gap.
+    """
     clusters: dict[str, list[float]] = {}
     for request in requests:
         clusters.setdefault(request.cluster, []).extend(request.gaps)

@@ -111,13 +111,13 @@ def read_session_id(attributes: Mapping[str, Any]) -> str | None:
     return read_text(attributes, names.SESSION_ID, names.CONVERSATION_ID)
 
 
-def read_stall(event: Mapping[str, Any]) -> StallFacts | None:
+def read_stall(attributes: Mapping[str, Any]) -> StallFacts | None:
     """Read one stall from the attributes of its event; None without a duration."""
-    duration = _number(event, names.STALL_DURATION)
+    duration = _number(attributes, names.STALL_DURATION)
     if duration is None:
         return None
-    phase, cause = read_text(event, names.STALL_PHASE), read_text(event, names.STALL_CAUSE)
-    start, is_alive = _number(event, names.STALL_START), event.get(names.STALL_ALIVE) is True
+    phase, cause = read_text(attributes, names.STALL_PHASE), read_text(attributes, names.STALL_CAUSE)
+    start, is_alive = _number(attributes, names.STALL_START), attributes.get(names.STALL_ALIVE) is True
     return StallFacts(phase, cause, 1, duration, duration, start, is_alive)
 
 
