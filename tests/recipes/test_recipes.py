@@ -265,7 +265,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Ran]]:
         pytest.skip(f"{', '.join(missing)} not installed: it is in the environment `recipes` of .ci/run")
 
     def run(heading: str) -> Ran:
-        recipe = Recipe(heading, tmp_path_factory.mktemp("recipe"), server)
+        recipe = Recipe(heading, folders[heading], server)
         error: BaseException | None = None
         try:
             RECIPES[heading][1](recipe)
@@ -276,6 +276,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Ran]]:
             recipe.stop()
         return Ran(error, recipe.spans)
 
+    folders = {heading: tmp_path_factory.mktemp("recipe") for heading in RECIPES}  # which is not for threads
     with ScriptedServer() as server, ThreadPoolExecutor(3) as pool:
         server.always(chat.reply(TOKENS, first=0.2, gaps=0.1))
         yield dict(zip(RECIPES, pool.map(run, RECIPES), strict=True))
