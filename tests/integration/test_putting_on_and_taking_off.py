@@ -183,7 +183,7 @@ def test_after_uninstrument_the_processor_measures_nobody_elses_spans(
     for _ in range(3):
         span.add_event("chunk")
     span.end()
-    points = captured_telemetry.metrics["itl.client.inter_token_latency"]
+    points = captured_telemetry.metrics["itl.client.stream.count"]
     assert [point for point in points if "gen_ai.request.model" not in point.attributes] == []
 
 
