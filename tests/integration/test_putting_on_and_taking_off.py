@@ -183,7 +183,8 @@ def test_after_uninstrument_the_processor_measures_nobody_elses_spans(
     for _ in range(3):
         span.add_event("chunk")
     span.end()
-    points = captured_telemetry.metrics["itl.client.stream.count"]
+    # Of our own stream there may be none: on a busy machine its latencies are not known.
+    points = captured_telemetry.metrics.get("itl.client.inter_token_latency", ())
     assert [point for point in points if "gen_ai.request.model" not in point.attributes] == []
 
 
