@@ -80,15 +80,17 @@ class _Judged(NamedTuple):
     verdict: Verdict
     fluidity: float | None
     gaps: tuple[int, int]
-    """How many there are, and how many are within the ITL objective."""
-    samples: Sequence[float] | None = None
-    """ITL samples (ns), ascending, to count the gaps when the objective is known; None: they are counted."""
+    """How many are judged, and how many are within the ITL objective."""
+    bounds: tuple[Sequence[float], Sequence[float]] | None = None
+    """The least and the most that its gaps can be (ns), ascending, where the objective is found later; else None."""
 
     def count_gaps(self, itl: float | None) -> tuple[int, int]:
-        """Return how many gaps there are, and how many are within an ITL objective."""
-        if self.samples is None:
+        """Return how many gaps are certainly within an ITL objective or beyond it, and how many are within."""
+        if self.bounds is None or itl is None:
             return self.gaps
-        return len(self.samples), 0 if itl is None else bisect_right(self.samples, round(itl * SECOND))
+        lowest, highest = self.bounds
+        met = bisect_right(highest, round(itl * SECOND))
+        return met + len(lowest) - bisect_right(lowest, round(itl * SECOND)), met
 
 
 class SLOCollector:
@@ -140,11 +142,11 @@ class SLOCollector:
         verdict, slo = read_verdict(stream), (stream.provider, stream.model, facts.profile)
         if verdict is None:
             return None
-        samples = stream.measures.itl_samples.nanoseconds
+        bounds = stream.measures.sample_bounds
         if verdict is not Verdict.MISSED:
-            return _Judged(slo, verdict, facts.fluidity, (0, 0), samples)
+            return _Judged(slo, verdict, facts.fluidity, (0, 0), bounds)
         self._custom_keys[slo] = key = _Key(facts.profile, facts.ttft, facts.itl, None)
-        return _Judged(key, verdict, facts.fluidity, (0, 0), samples)
+        return _Judged(key, verdict, facts.fluidity, (0, 0), bounds)
 
 
 def _judge(slo: SLO, stream: StoredStream, facts: SLOFacts | None, *, has_stalled: bool) -> _Judged | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -45,6 +47,12 @@ def test_a_custom_slo_is_known_from_a_stream_that_missed_it(read: Any, made: Any
     assert slo_summaries(read, made, good, bad) == [
         SLOSummary(profile="custom", ttft=None, itl=0.03, target=None, streams=2, streams_met=1, gaps=4, gaps_met=2)
     ]
+
+
+def test_a_gap_whose_bounds_contain_a_custom_slo_is_not_counted(read: Any, made: Any) -> None:
+    uncertain = replace(made.timeline(20, 90, 20), lateness=array("q", [0, 0, 80_000_000, 0]))
+    (row,) = slo_summaries(read, made, made.span(uncertain, **on_span("custom", missed=True, itl=0.03)))
+    assert (row.gaps, row.gaps_met) == (1, 1)
 
 
 def test_gaps_are_unknown_where_no_stream_missed_a_custom_slo(read: Any, made: Any) -> None:
