@@ -34,7 +34,7 @@ WATCHDOG_THREAD: Final = "otel_itl watchdog"
 
 FUNCTIONS: Final = (
     ("opening a recording", "otel_itl.runtime", "Runtime.open"),
-    ("binding the response", "otel_itl.sdks.driver", "Driver._bind"),
+    ("binding the response", "otel_itl.sdks.driver", "Driver.bind"),
     ("finalizing a stream", "otel_itl.recording.finalizer", "Finalizer._finalize"),
     ("· building the timeline", "otel_itl.recording.finished", "build_timeline"),
     ("· computing the measures", "otel_itl.export.pipeline", "measure"),
