@@ -80,7 +80,7 @@ class StreamingCall(Hook):
             return call_sdk()
         result = call_sdk() if is_lazy else opening.call(call_sdk)
         if inspect.iscoroutine(result):  # of a plain function: the request, or what sends it, is made there
-            making: Callable[[], Any] = lambda: result  # noqa: E731 - no function of ours is to be called
+            making = [result].pop  # which calls no function of ours
             return self._await(driver, opening, making if is_lazy else partial(opening.acall, making))
         bound = driver.bind(self, opening, result)
         return result if bound is None else bound
