@@ -120,14 +120,13 @@ def _parse_base_url(text: str) -> str:
 
 def _parse_slo(text: str) -> Objectives:
     """Convert the argument of `--slo`, which has to contain an objective."""
-    refusal = NotAcceptedError()
     try:
         slo = parse_objectives(text)
-        if slo.edges("ttft") or slo.edges("itl"):
-            return slo
     except NotAcceptedError as error:
-        refusal = error
-    raise ArgumentTypeError(f"{text!r} is not an SLO: {refusal.describe(_SLO_TAKES)}")
+        raise ArgumentTypeError(f"{text!r} is not an SLO: {error.describe(_SLO_TAKES)}") from None
+    if not (slo.edges("ttft") or slo.edges("itl")):
+        raise ArgumentTypeError(f"{text!r} has no objective to judge by: {NotAcceptedError().describe(_SLO_TAKES)}")
+    return slo
 
 
 PORT: Final = number(int, 0, 65_535, "port")
