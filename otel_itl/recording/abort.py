@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from weakref import ref
 
 from otel_itl.core.conventions import Where
-from otel_itl.recording.evidence.connection import Source, make_source
+from otel_itl.recording.evidence.connection import Source, make_source, not_known
 from otel_itl.recording.internal_errors import InternalErrors
 
 
@@ -107,10 +107,7 @@ class HTTPAborter(SocketAborter):
         has_read_ahead, find_response = source.is_ready, self._response
         return Source(
             source.socket,
-            lambda: (
-                (has_read_ahead is not None and has_read_ahead())
-                or getattr(find_response(), "is_closed", False) is True
-            ),
+            lambda: getattr(find_response(), "is_closed", False) is True or has_read_ahead(),
         )
 
     def make_error(self, message: str) -> Exception:
@@ -136,7 +133,7 @@ def find_aiohttp_source(response: Any) -> Source | None:
     if connected is None:
         return None
     body = getattr(response, "content", None)
-    return Source(connected, None if body is None else lambda: getattr(body, "_size", 0) > 0)
+    return Source(connected, not_known if body is None else lambda: getattr(body, "_size", 0) > 0)
 
 
 def _find_aiohttp_response(response: Any) -> Any:

@@ -37,14 +37,18 @@ RESOLUTION: Final = 10 * MILLISECOND
 """The age of the last data is counted in ticks of the kernel: 1, 4 or 10 ms."""
 
 
+def not_known() -> None:
+    """Return None: it cannot be said whether a reader can go on without another byte."""
+
+
 class Source(NamedTuple):
     """What a stream is read from."""
 
     socket: Any
     """What has the descriptor of the socket."""
-    is_ready: Callable[[], bool] | None = None
+    is_ready: Callable[[], bool | None] = not_known
     """Returns whether its reader can go on without another byte, as soon as its event loop gets to it: the loop has
-    read some, or the response is being closed; None: that is not known."""
+    read some, or the response is being closed. None: that is not known."""
 
 
 class Reading(NamedTuple):
@@ -108,7 +112,7 @@ class Connection:
         unread = count_unread(source.socket)
         if unread is None:
             return None
-        is_ready = source.is_ready is not None and source.is_ready()
+        is_ready = source.is_ready() is True
         info = _read_info(source.socket)
         if info is None:
             return Reading(moment, unread, is_ready=is_ready)
@@ -134,8 +138,8 @@ def make_source(stream: Any) -> Source | None:
     return None if connected is None else Source(connected, _find_read_ahead(stream))
 
 
-def _find_read_ahead(stream: Any) -> Callable[[], bool] | None:
-    """Return what shows whether more was read from its socket than from a network stream of httpcore; None: unknown.
+def _find_read_ahead(stream: Any) -> Callable[[], bool | None]:
+    """Return what shows whether more was read from its socket than from a network stream of httpcore.
 
     TLS, also within TLS, keeps what it has not decrypted; anyio on asyncio has what its event loop has read.
     """
@@ -146,7 +150,7 @@ def _find_read_ahead(stream: Any) -> Callable[[], bool] | None:
         if queue is not None or any(hasattr(stream, name) for name in _SOCKET):
             return lambda: bool(queue) or any(one.pending for one in kept)
         stream = getattr(stream, "_stream", None) or getattr(stream, "transport_stream", None)
-    return None
+    return not_known
 
 
 def _read_info(connected: Any) -> tuple[int, int, int, int | None] | None:

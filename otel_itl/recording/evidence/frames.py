@@ -98,9 +98,7 @@ class _Reads:
 
     def _is_empty(self) -> bool:
         source = self._source
-        if source is None or source.is_ready is None or count_unread(source.socket) != 0:
-            return False
-        return not source.is_ready()
+        return source is not None and count_unread(source.socket) == 0 and source.is_ready() is False
 
 
 class _NotedRead:

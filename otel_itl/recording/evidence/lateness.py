@@ -164,7 +164,7 @@ class _Reaches:
         reach = arrived
         for index in self._lags.find_around(arrived):
             if index not in self._since:
-                self._since[index] = find_earliest_before(self._lags.delays, index, MAX_ITERATIONS)
+                self._since[index] = find_earliest_before(self._lags.delays, index)
             reach = min(reach, self._since[index])
         return reach
 

@@ -106,18 +106,16 @@ class RunQueues:
         waited, now = self._sum_waits(self._others, self._read_turns_of_others()).all, self._clock()
         return [*windows, Window(self._last_nap, now, min(waited, now - self._last_nap), busy=0.0)]
 
-    @never_raises(Where.STREAM_READ, None)
     def read(self) -> int | None:
         """Return the delay of this thread so far (ns); None: not known."""
-        if not self._is_chosen:
-            self._read, self._is_chosen = self._find_source(), True
-        return None if self._read is None else self._read()
+        turns = self.read_turns()
+        return None if turns is None else turns.delay
 
     @never_raises(Where.STREAM_READ, None)
     def read_turns(self) -> Turns | None:
         """Return the turns of this thread so far; None: not known."""
         if not self._is_chosen:
-            self.read()
+            self._read, self._is_chosen = self._find_source(), True
         return None if self._read is None else read_own_turns(self._read)
 
     @never_raises(Where.STREAM_READ, None)

@@ -155,4 +155,4 @@ def _find_delay_of_wake(turns: Turns) -> int:
 
     While it waits for the interpreter it wakes up again and again; that is part of the wait.
     """
-    return turns.delay if turns.number <= TURNS_PER_WAKE else turns.delay * TURNS_PER_WAKE // turns.number
+    return turns.delay * TURNS_PER_WAKE // max(turns.number, TURNS_PER_WAKE)
