@@ -34,6 +34,14 @@ class LatenessMeter:
         until = perf_counter_ns() if end is None else end
         return max((late for at, late in self._woken if at >= begin and at - late <= until), default=0) / SECOND
 
+    def overdue(self, begin: int, end: int) -> float:
+        """Return for how long (s) between two moments of `perf_counter_ns()` this thread was due and did not run.
+
+        What takes several wake-ups one after the other is held up by all of this time, not by its longest part alone.
+        """
+        spans = [(max(at - late, begin), min(at, end)) for at, late in self._woken]
+        return sum(woken - due for due, woken in spans if woken > due) / SECOND
+
     def _run(self) -> None:
         while not self._is_over:
             due = perf_counter_ns() + int(INTERVAL_SECONDS * SECOND)

@@ -74,7 +74,7 @@ def _soak(port: int, options: argparse.Namespace, meter: LatenessMeter) -> Soak:
         own_errors=ledger.own_errors,
         memory_mb=ledger.memory_mb,
         silences=len(stalls.silences),
-        reports=stalls.reports(meter.worst),
+        reports=stalls.reports(meter.overdue),
         before=before,
         after=after,
     )

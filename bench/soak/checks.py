@@ -130,14 +130,14 @@ def _memory(soak: Soak) -> Verdict:
 
 
 def _stalls(soak: Soak) -> Verdict:
-    """Check that every stall was reported in time; the lateness of the machine at that moment is allowed for."""
-    excess = [report.delay - report.lateness for report in soak.reports]
+    """Check that every stall was reported in time; time in which no thread gets to run is not counted."""
+    excess = [report.delay - report.overdue for report in soak.reports]
     late = sum(delay > MAX_DELAY_SECONDS for delay in excess)
     missing = soak.silences - len(soak.reports)
     figures = f"{soak.silences} stalls, {missing} not reported, {late} reported too late"
     if soak.reports:
         figures += (
-            f"; at worst {max(excess):.2f} s beyond the lateness of the machine (at most {MAX_DELAY_SECONDS:g}),"
+            f"; at worst {max(excess):.2f} s while threads ran that were due (at most {MAX_DELAY_SECONDS:g}),"
             f" {max(report.delay for report in soak.reports):.2f} s in all"
         )
     return Verdict("stalls", soak.silences > 0 and not missing and not late, figures)

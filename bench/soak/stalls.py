@@ -13,7 +13,7 @@ SECOND: Final = 1_000_000_000
 THRESHOLD_SECONDS: Final = 2.0
 """After how long a wait is a stall: the default of `StallPolicy.next_token`."""
 MAX_DELAY_SECONDS: Final = 0.25
-"""How long a report may take after the threshold, beside the lateness of the machine."""
+"""How long a report may take after the threshold, without the time in which no thread that was due ran."""
 
 
 class Silence(NamedTuple):
@@ -30,8 +30,8 @@ class Report(NamedTuple):
     silence: Silence
     delay: float
     """Seconds from the threshold to the call of `on_stall`."""
-    lateness: float
-    """The worst lateness (s) of the machine from 0.1 s before the threshold to the call."""
+    overdue: float
+    """For how much of it (s) a thread of this process that was due did not run."""
 
 
 class StallLog:
@@ -54,17 +54,16 @@ class StallLog:
         with self._lock:
             self._calls.setdefault(stall.request.model or "", []).append(now)
 
-    def reports(self, worst_lateness: Callable[[int, int], float]) -> list[Report]:
+    def reports(self, overdue: Callable[[int, int], float]) -> list[Report]:
         """Return the reported silences, each with its delay; an unreported one has none.
 
         Args:
-            worst_lateness: returns the worst lateness (s) of the machine between two moments.
+            overdue: returns for how long (s) between two moments a thread that was due did not run.
         """
         found = []
         for silence in self.silences:
             due = silence.asked + int(THRESHOLD_SECONDS * SECOND)
             called = min((at for at in self._calls.get(silence.model, ()) if at >= due), default=None)
             if called is not None:
-                lateness = worst_lateness(due - SECOND // 10, called)
-                found.append(Report(silence, (called - due) / SECOND, lateness))
+                found.append(Report(silence, (called - due) / SECOND, overdue(due, called)))
         return found

@@ -39,7 +39,7 @@ SOUND = Soak(
     own_errors=Counter(),
     memory_mb=[100.0] * 8,
     silences=1,
-    reports=[Report(SILENCE, delay=0.3, lateness=0.1)],
+    reports=[Report(SILENCE, delay=0.3, overdue=0.1)],
     before=HELD,
     after=HELD,
 )
@@ -64,7 +64,7 @@ def test_a_sound_run_passes_every_check() -> None:
         ({"memory_mb": [100.0] * 6 + [117.0] * 2}, "memory"),
         ({"reports": []}, "stalls"),
         ({"silences": 0, "reports": []}, "stalls"),
-        ({"reports": [Report(SILENCE, delay=0.36, lateness=0.1)]}, "stalls"),
+        ({"reports": [Report(SILENCE, delay=0.36, overdue=0.1)]}, "stalls"),
         ({"measured": replace(BARE, surprises=Counter(APITimeoutError=1))}, "timeouts"),
         ({"measured": replace(BARE, in_time=49)}, "streams"),
         ({"after": HELD._replace(threads=6)}, "threads"),
@@ -105,7 +105,7 @@ def test_the_delay_of_a_report_counts_from_the_threshold(monkeypatch: pytest.Mon
     monkeypatch.setattr("bench.soak.stalls.perf_counter_ns", lambda: 3 * SECOND + SECOND // 4)
     log.on_stall(SimpleNamespace(request=SimpleNamespace(model="stalling-1")))  # type: ignore[arg-type]
     (report,) = log.reports(lambda *_: 0.125)
-    assert (report.delay, report.lateness) == (0.25, 0.125)
+    assert (report.delay, report.overdue) == (0.25, 0.125)
 
 
 def test_a_stall_of_another_stream_is_no_report(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +121,13 @@ def test_lateness_is_that_of_the_sleeps_between_two_moments() -> None:
     meter._woken = [(at * SECOND, late * SECOND) for at, late in [(1, 0), (5, 3), (7, 1), (20, 8)]]
     worst = [meter.worst(begin * SECOND, end * SECOND) for begin, end in [(5, 8), (6, 8), (8, 9)]]
     assert worst == [3.0, 1.0, 0.0]
+
+
+def test_a_thread_is_overdue_for_the_parts_of_its_late_sleeps_that_lie_between_two_moments() -> None:
+    meter = LatenessMeter()
+    meter._woken = [(at * SECOND, late * SECOND) for at, late in [(1, 0), (5, 3), (7, 1), (20, 8)]]
+    overdue = [meter.overdue(begin * SECOND, end * SECOND) for begin, end in [(3, 8), (0, 30), (8, 9), (15, 16)]]
+    assert overdue == [3.0, 12.0, 0.0, 1.0]
 
 
 def is_alive(process: int) -> bool:
