@@ -100,8 +100,8 @@ class Runtime:
         """The providers that were given."""
         self.was_stopped = False
         """Whether `uninstrument()` was called since the last start."""
-        self.is_started_by_code = False
-        """Whether `instrument()` was called, rather than entry points alone."""
+        self.streams_before_code: int | None = None
+        """Streams that were opened before `instrument()` was called; None: it was not, entry points alone were."""
         self.connection = Connection(
             self.file, self.summary_lines, self.metrics, self.measured_spans, self._flush, self.sections
         )
@@ -110,6 +110,11 @@ class Runtime:
         self.flusher = Flusher(partial(self._end_streams, PATIENCE_AT_SIGNAL), self._flush, lambda: self._exports)
         self.process_end = ProcessEnd(self.flusher, self._end_program, self.errors)
         self.installer = SDKInstaller(self)
+
+    @property
+    def is_started_by_code(self) -> bool:
+        """Whether `instrument()` was called, rather than entry points alone."""
+        return self.streams_before_code is not None
 
     # --- Start and stop --------------------------------------------------------------------------------------------
 
@@ -126,7 +131,8 @@ class Runtime:
             self.config, self.providers, self._pipeline = config, providers, None
             self.session_from = config.session_from
             self.was_stopped = False
-            self.is_started_by_code = by_code or self.is_started_by_code
+            if by_code and self.streams_before_code is None:
+                self.streams_before_code = self.open_streams.newest_key + 1
             self.file.start(config.file)
         self.process_end.watch_signals()
 
@@ -134,7 +140,7 @@ class Runtime:
         """Stop recording; streams that are open end as abandoned."""
         with self.sections.current, self._lock:
             self.config, self.session_from, self.providers = None, None, Providers()
-            self.was_stopped, self.is_started_by_code = True, False
+            self.was_stopped, self.streams_before_code = True, None
             self.connection.disable_processors()
         self.process_end.leave_signals()
         self.callback_threads.drop_waiting()

@@ -37,8 +37,8 @@ def run_run(arguments: argparse.Namespace) -> int:
 def run_doctor(arguments: argparse.Namespace) -> int:
     """Run `otel-itl doctor`, and return its exit code."""
     _require("cli")
-    from otel_itl.tools.doctor.checks import State
     from otel_itl.tools.doctor.examine import examine_here, examine_program
+    from otel_itl.tools.doctor.finding import State
     from otel_itl.tools.doctor.render import checks_to_json, print_checks
     from otel_itl.tools.report.render.terminal import open_terminal
 

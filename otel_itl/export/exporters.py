@@ -10,7 +10,7 @@ from otel_itl.core.without_secrets import show_address
 
 SIGNALS: Final = ("traces", "metrics", "logs")
 _OTLP_PREFIX: Final = "OTEL_EXPORTER_OTLP_"
-_OTLP_EXPORTERS: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
+OTLP_EXPORTERS: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 """Protocol → the entry point of its exporters."""
 _DEFAULT_ENDPOINTS: Final = {"otlp_proto_grpc": "http://localhost:4317", "otlp_proto_http": "http://localhost:4318"}
 _GLOBAL_SETUP: Final = ("OTEL_CONFIG_FILE", "OTEL_PYTHON_CONFIGURATOR")
@@ -100,9 +100,9 @@ def _find_exporters_of(signal: str, environ: Environ, *, has_file: bool) -> list
 def _otlp_exporter(signal: str, environ: Environ) -> str:
     """Return the entry point of a signal's OTLP exporter."""
     protocol = (_otlp_variable(signal, "PROTOCOL", environ) or "grpc").strip()
-    if protocol not in _OTLP_EXPORTERS:
+    if protocol not in OTLP_EXPORTERS:
         raise ValueError(f"Unsupported OTLP protocol '{protocol}' is configured")
-    return _OTLP_EXPORTERS[protocol]
+    return OTLP_EXPORTERS[protocol]
 
 
 def _otlp_variable(signal: str, name: str, environ: Environ) -> str:

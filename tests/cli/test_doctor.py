@@ -35,7 +35,7 @@ provider = TracerProvider()
 provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
 trace.set_tracer_provider(provider)
 
-import openai, wrapt
+import openai, otel_itl, wrapt
 from openai.resources.chat.completions import Completions
 
 def theirs(wrapped, instance, args, kwargs):
@@ -43,6 +43,7 @@ def theirs(wrapped, instance, args, kwargs):
 
 theirs.__module__ = "theirtool.patches"
 wrapt.wrap_function_wrapper(Completions, "create", theirs)
+otel_itl.instrument()
 
 client = openai.OpenAI(http_client=openai.DefaultHttpxClient(verify=False))
 asked = [{"role": "user", "content": "hello"}]
@@ -51,7 +52,7 @@ for chunk in client.chat.completions.create(model="gpt-4o", messages=asked, stre
 print("its output", sys.argv[1:])
 sys.exit(5)
 """
-UNDER_LAUNCHER = """
+STREAM = """
 import openai
 
 client = openai.OpenAI(http_client=openai.DefaultHttpxClient(verify=False))
@@ -59,6 +60,9 @@ asked = [{"role": "user", "content": "hello"}]
 for chunk in client.chat.completions.create(model="gpt-4o", messages=asked, stream=True):
     pass
 """
+INSTRUMENT = "import otel_itl\notel_itl.instrument()\n"
+NOWHERE = dict.fromkeys(("OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER"), "none")
+NOT_CALLED = "it is measured only because of the doctor: it had not called otel_itl.instrument() at its first stream"
 LAUNCHER = Path(sys.executable).with_name("opentelemetry-instrument")
 
 
@@ -129,10 +133,13 @@ def ended(launch: Launch, receivers: dict[str, Receiver]) -> dict[str, Ended]:
         "app": launch("doctor", "--json", "app.py", "--verbose", files={"app.py": APP}, **variables["app"]),
         "launcher": launch(
             *("doctor", "--json", str(LAUNCHER), sys.executable, "app.py"),
-            files={"app.py": UNDER_LAUNCHER},
+            files={"app.py": STREAM},
             OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="httpx,requests,urllib3,openai",
             **variables["launcher"],
         ),
+        "never": launch("doctor", "--json", "app.py", files={"app.py": STREAM}, **NOWHERE),
+        "late": launch("doctor", "--json", "app.py", files={"app.py": STREAM + INSTRUMENT + STREAM}, **NOWHERE),
+        "failed": launch("doctor", "--json", "app.py", files={"app.py": "import openai\nraise KeyError(1)"}, **NOWHERE),
         "refused": launch(
             *("doctor", "app.py"),
             files={"app.py": "print('nothing')"},
@@ -145,7 +152,7 @@ def ended(launch: Launch, receivers: dict[str, Receiver]) -> dict[str, Ended]:
 @pytest.fixture(scope="module")
 def found(ended: dict[str, Ended]) -> dict[str, dict[str, Any]]:
     """The JSON of those that print JSON."""
-    return {name: json.loads(ended[name].stdout) for name in ("here", "app", "launcher")}
+    return {name: json.loads(each.stdout) for name, each in ended.items() if name != "refused"}
 
 
 def findings(report: dict[str, Any], topic: str, name: str) -> str:
@@ -195,6 +202,24 @@ def test_the_providers_of_the_application_are_named(found: dict[str, Any], recei
         f"opentelemetry.TracerProvider, set by the application; OTLPSpanExporter to {receivers['app'].url}/v1/traces"
     )
     assert findings(found["app"], "providers", "metrics") == "no provider is set: this signal is not made"
+
+
+@pytest.mark.parametrize(
+    ("program", "finding"),
+    [
+        ("never", NOT_CALLED),
+        ("late", NOT_CALLED),
+        ("failed", "ended with exit code 1, before its first stream"),
+    ],
+)
+def test_the_commonest_cause_is_the_first_finding(
+    found: dict[str, Any], ended: dict[str, Ended], program: str, finding: str
+) -> None:
+    assert (found[program]["checks"][0]["finding"], ended[program].exit_code) == (finding, 1)
+
+
+def test_a_program_that_failed_before_its_first_stream_has_no_other_finding(found: dict[str, Any]) -> None:
+    assert wrong(found["failed"]) == [("program", "end")]
 
 
 def test_who_else_wraps_an_sdk_is_named(found: dict[str, Any]) -> None:

@@ -36,6 +36,7 @@ _AUTO_VERSION: Final = "telemetry.auto.version"
 _VARIABLES: Final = (
     *("OTEL_SDK_DISABLED", "OTEL_ITL_DISABLED", "OTEL_ITL_SDKS", "OTEL_ITL_FILE", "OTEL_TRACES_SAMPLER"),
     *("OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_LOGS_EXPORTER"),
+    *(f"OTEL_EXPORTER_OTLP_{signal}PROTOCOL" for signal in ("", "TRACES_", "METRICS_", "LOGS_")),
     "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS",
 )
 """None of them holds a secret."""
@@ -58,6 +59,7 @@ def collect_facts(stream: StreamFacts | None, streams: int | None = None) -> Fac
         refused_variables=_refused_variables(),
         launcher="opentelemetry-instrument" if _AUTO_INSTRUMENTATION in sys.modules and streams is not None else None,
         has_distro=bool(entry_points(group="opentelemetry_distro")),
+        streams_before_code=runtime.streams_before_code,
         is_recording=runtime.config is not None,
         streams=streams,
         internal_errors=dict(runtime.errors.counts),

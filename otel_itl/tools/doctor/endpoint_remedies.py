@@ -30,6 +30,10 @@ _WRONG_ENCODING: Final = frozenset({"400", "406", "415", "UNKNOWN", "INTERNAL"})
 
 def remedy_for(signal: str, exporter: ExporterFacts) -> tuple[str, str]:
     """Return what was found at the endpoint of an exporter that did not accept, and the remedy."""
+    if exporter.protocol != _GRPC:
+        mistaken = _find_mistake(exporter.endpoint or "")
+        if mistaken is not None:
+            return mistaken
     if exporter.problem in _PROBLEMS:
         return _PROBLEMS[exporter.problem]
     if exporter.problem == "closed":
@@ -41,6 +45,19 @@ def remedy_for(signal: str, exporter: ExporterFacts) -> tuple[str, str]:
             f"check {_variable(signal, 'ENDPOINT')} and the network between here and there",
         )
     return _remedy_for_status(signal, exporter, status)
+
+
+def _find_mistake(url: str) -> tuple[str, str] | None:
+    """Return what is wrong with the URL to which an exporter sends by HTTP, and the remedy; None: nothing."""
+    if "://" not in url:
+        return "has no scheme", "begin OTEL_EXPORTER_OTLP_ENDPOINT with http:// (or https://)"
+    base, separator, path = url.partition("/v1/")
+    if separator and "/v1/" in path:
+        return (
+            "has a path twice: the exporter adds that of each signal itself",
+            f"set OTEL_EXPORTER_OTLP_ENDPOINT={base}",
+        )
+    return None
 
 
 def _remedy_for_status(signal: str, exporter: ExporterFacts, status: str) -> tuple[str, str]:

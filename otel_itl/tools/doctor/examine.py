@@ -14,8 +14,9 @@ from otel_itl.runtime import runtime
 from otel_itl.sdks.registry import REGISTRY, SDK_NAMES
 from otel_itl.testing import ScriptedServer
 from otel_itl.tools.command_error import CommandError
-from otel_itl.tools.doctor.checks import Check, State, check
+from otel_itl.tools.doctor.checks import check
 from otel_itl.tools.doctor.collect import collect_facts
+from otel_itl.tools.doctor.finding import Check, State
 from otel_itl.tools.doctor.inspector import SERVER_VARIABLE
 from otel_itl.tools.doctor.scripted_stream import scripts, send_scripted_stream
 from otel_itl.tools.launch.command import CannotLaunchError, resolve_command
@@ -25,6 +26,8 @@ from otel_itl.tools.launch.process import run_program
 
 INSPECTOR: Final = "otel_itl.tools.doctor.inspector"
 _STANDARD_ERROR: Final = 2
+_WITHOUT_STREAMS: Final = frozenset({"packages", "environment"})
+"""Topics whose findings hold for a program that made no stream, whatever it would have done."""
 
 
 def examine_here() -> tuple[str | None, list[Check]]:
@@ -75,7 +78,15 @@ def examine_program(words: Sequence[str], module: str | None) -> tuple[str | Non
             return None, [end, _explain_nothing(notes)]
         chosen = max(examined, key=itemgetter("importance"))
         checks = [Check(topic, name, State(state), *rest) for topic, name, state, *rest in chosen["checks"]]
+        if exit_code != 0 and not chosen["importance"][0]:
+            return None, [_explain_failure(ended), *(each for each in checks if each.topic in _WITHOUT_STREAMS)]
         return chosen["trace_id"], [*checks, end]
+
+
+def _explain_failure(ended: str) -> Check:
+    """Return the finding where the program failed before it made a stream: it explains what else there is to find."""
+    remedy = "correct what it has printed: what it would measure is not known before"
+    return Check("program", "end", State.WRONG, f"{ended}, before its first stream", remedy)
 
 
 def _explain_nothing(notes: Notes) -> Check:

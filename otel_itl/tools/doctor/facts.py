@@ -88,8 +88,10 @@ class Facts:
     launcher: str | None = None
     """`opentelemetry-instrument`, if that has started the process."""
     has_distro: bool = False
+    streams_before_code: int | None = None
+    """Streams that the program made before it called `instrument()`; None: it has not called it."""
     is_recording: bool = False
-    """Whether `instrument()` is in force."""
+    """Whether streams are measured: the program has called `instrument()`, or the doctor has started it."""
     streams: int | None = None
     """Streams that the program itself has made; None: there is no program."""
     internal_errors: dict[str, int] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from otel_itl.tools.doctor.checks import Check, State
+from otel_itl.tools.doctor.finding import Check, State
 from otel_itl.tools.report.render.terminal import Terminal, print_to
 
 SCHEMA_VERSION: Final = 1

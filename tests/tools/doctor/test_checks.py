@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from otel_itl.tools.doctor.checks import Check, State, check
+from otel_itl.tools.doctor.checks import check
 from otel_itl.tools.doctor.facts import ExporterFacts, Facts, SDKFacts, SignalFacts, StreamFacts
+from otel_itl.tools.doctor.finding import Check, State
 
 ACCEPTED = ExporterFacts(
     name="OTLPSpanExporter", endpoint="localhost:4317", protocol="grpc", status="OK", is_accepted=True
@@ -32,6 +33,7 @@ FINE = Facts(
     signals=[TRACES, replace(TRACES, name="metrics"), replace(TRACES, name="logs")],
     variables={},
     refused_variables=[],
+    streams_before_code=0,
     is_recording=True,
     streams=2,
     stream=StreamFacts(sdk="openai", trace_id="0af7", is_sampled=True),
@@ -52,6 +54,17 @@ def test_a_scripted_stream_that_is_uncertain_has_its_error_and_what_to_do() -> N
 
 def test_fine_facts_have_no_finding_that_is_wrong() -> None:
     assert wrong(FINE) == []
+
+
+def test_what_the_doctor_alone_has_measured_is_the_first_finding() -> None:
+    assert check(replace(FINE, streams_before_code=None))[0].finding.startswith("it is measured only because")
+
+
+@pytest.mark.parametrize(
+    "unlike", [{"launcher": "opentelemetry-instrument"}, {"streams": None}, {"is_recording": False}]
+)
+def test_who_started_measuring_is_no_finding_where_it_was_not_the_doctor(unlike: dict[str, Any]) -> None:
+    assert [one for one in check(replace(FINE, streams_before_code=None, **unlike)) if one.name == "start"] == []
 
 
 def with_endpoint(**fields: Any) -> Facts:
@@ -79,6 +92,13 @@ def with_package(name: str, version: str | None) -> Facts:
 
 HTTP = {"protocol": "http/protobuf", "endpoint": "http://localhost:4318/v1/metrics"}
 CASES: list[tuple[Facts, str, str]] = [
+    # --- the program
+    (
+        replace(FINE, streams_before_code=None),
+        "it is measured only because of the doctor",
+        "call otel_itl.instrument() before its first stream, or start the program by otel-itl run",
+    ),
+    (replace(FINE, streams_before_code=3), "it had not called otel_itl.instrument() at its first", "before its first"),
     # --- packages and switches
     (with_package("wrapt", None), "is not installed", "pip install --force-reinstall otel-itl"),
     (
@@ -98,6 +118,13 @@ CASES: list[tuple[Facts, str, str]] = [
         with_variables(OTEL_TRACES_EXPORTER="none", OTEL_METRICS_EXPORTER="none", OTEL_LOGS_EXPORTER="none"),
         "no telemetry leaves the process",
         "OTEL_ITL_FILE=otel-itl.jsonl",
+    ),
+    *(
+        (with_variables(**{name: value}), f"is {value}: nothing is exported", f"set {name}=http/protobuf")
+        for name, value in {
+            "OTEL_EXPORTER_OTLP_PROTOCOL": "http",
+            "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL": "http/json",
+        }.items()
     ),
     (
         replace(FINE, refused_variables=["OTEL_ITL_SLO is not accepted."]),
@@ -155,9 +182,19 @@ CASES: list[tuple[Facts, str, str]] = [
     (with_endpoint(status="503", **HTTP), "answers 503", "the log of the backend or the Collector"),
     (with_endpoint(problem="KeyError", status=None), "cannot be asked (KeyError)", "OTEL_EXPORTER_OTLP_ENDPOINT"),
     (
-        with_traces(exporters=[replace(ACCEPTED, is_accepted=False, status="404", protocol="http/protobuf")]),
+        with_traces(exporters=[replace(ACCEPTED, is_accepted=False, status="404", **HTTP)]),
         "it takes no traces there",
         "/v1/traces is added to OTEL_EXPORTER_OTLP_ENDPOINT alone",
+    ),
+    (
+        with_endpoint(problem="MissingSchema", protocol="http/protobuf", endpoint="localhost:4318/v1/metrics"),
+        "has no scheme",
+        "begin OTEL_EXPORTER_OTLP_ENDPOINT with http://",
+    ),
+    (
+        with_endpoint(status="404", protocol="http/protobuf", endpoint="http://one:4318/v1/traces/v1/metrics"),
+        "has a path twice",
+        "set OTEL_EXPORTER_OTLP_ENDPOINT=http://one:4318",
     ),
     # --- streams
     (replace(FINE, streams=0), "no stream that is measured", "stream=True"),

@@ -1,0 +1,88 @@
+"""Checks what the program finds around it: the installed packages, and the variables of the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from otel_itl.export.exporters import OTLP_EXPORTERS
+from otel_itl.tools.doctor.facts import Facts
+from otel_itl.tools.doctor.finding import Finding, fine, note, wrong
+
+OLDEST_OPENTELEMETRY: Final = (1, 37)
+NO_EXPORTER: Final = "none"
+
+
+def check_packages(facts: Facts) -> Iterator[Finding]:
+    """Check that what otel_itl needs is installed, recent enough, and of one release."""
+    yield fine("python", f"{facts.python_version} ({facts.python})")
+    for name, version in facts.packages.items():
+        if version is not None:
+            is_old = name in {"opentelemetry-api", "opentelemetry-sdk"} and _numbers(version) < OLDEST_OPENTELEMETRY
+            oldest = ".".join(map(str, OLDEST_OPENTELEMETRY))
+            if is_old:
+                yield wrong(name, f"{version} is older than {oldest}", f"pip install --upgrade '{name}>={oldest}'")
+            else:
+                yield fine(name, version)
+        elif name != "opentelemetry-distro":  # needed under `opentelemetry-instrument` alone
+            yield wrong(name, "is not installed", "pip install --force-reinstall otel-itl")
+    api, sdk = facts.packages.get("opentelemetry-api"), facts.packages.get("opentelemetry-sdk")
+    if api and sdk and _numbers(api) != _numbers(sdk):
+        yield wrong(
+            "opentelemetry-api",
+            f"{api} and opentelemetry-sdk {sdk} are of different releases",
+            "pip install --upgrade opentelemetry-api opentelemetry-sdk opentelemetry-exporter-otlp",
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version."""
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+
+
+def check_switches(facts: Facts) -> Iterator[Finding]:
+    """Check the variables that switch something off, or that nothing accepts."""
+    for name in ("OTEL_ITL_DISABLED", "OTEL_SDK_DISABLED"):
+        if facts.variables.get(name, "").strip().lower() == "true":
+            yield wrong(name, "is true: nothing is measured", f"unset {name}")
+    for sentence in facts.refused_variables:
+        variable = sentence.partition(" ")[0]
+        yield wrong(variable, sentence.rstrip("."), f"correct or unset {variable}: see docs/configuration.md")
+    disabled = facts.variables.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "")
+    ours = [name.strip() for name in disabled.split(",") if name.strip().startswith(("itl_", "*"))]
+    if ours and facts.launcher is not None and not any(sdk.is_hooked for sdk in facts.sdks):
+        yield wrong(
+            "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS",
+            f"disables {', '.join(ours)}",
+            "remove those names from OTEL_PYTHON_DISABLED_INSTRUMENTATIONS",
+        )
+    sampler = facts.variables.get("OTEL_TRACES_SAMPLER", "")
+    if sampler.endswith("always_off"):
+        yield wrong("OTEL_TRACES_SAMPLER", f"{sampler}: no span is recorded", "unset OTEL_TRACES_SAMPLER, or always_on")
+    yield from _check_protocols(facts)
+    yield from _check_exporter_variables(facts)
+
+
+def _check_protocols(facts: Facts) -> Iterator[Finding]:
+    """Report each variable that names a protocol for which OpenTelemetry has no exporter in Python."""
+    for name, value in facts.variables.items():
+        if name.endswith("_PROTOCOL") and value.strip() not in OTLP_EXPORTERS:
+            yield wrong(
+                name,
+                f"is {value}: nothing is exported, as that is none of {' and '.join(OTLP_EXPORTERS)}",
+                f"set {name}=http/protobuf, or unset it for grpc",
+            )
+
+
+def _check_exporter_variables(facts: Facts) -> Iterator[Finding]:
+    """Report the exporters that are `none`: wrong where all are and no file is written, else a note for each."""
+    names = [f"OTEL_{signal}_EXPORTER" for signal in ("TRACES", "METRICS", "LOGS")]
+    off = [name for name in names if facts.variables.get(name, "").strip().lower() == NO_EXPORTER]
+    if len(off) == len(names) and "OTEL_ITL_FILE" not in facts.variables:
+        yield wrong(
+            "OTEL_*_EXPORTER",
+            "each is none: no telemetry leaves the process",
+            f"unset {off[0]}, or set OTEL_ITL_FILE=otel-itl.jsonl",
+        )
+    else:
+        yield from (note(name, "is none: this signal is not exported") for name in off)
