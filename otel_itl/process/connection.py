@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,8 @@ from otel_itl.export.stand_ins import StandIns
 from otel_itl.export.stream_log import EndLog
 from otel_itl.export.summary_lines import SummaryLines
 from otel_itl.recording.critical_sections import CriticalSections
+
+logger = logging.getLogger("otel_itl")
 
 
 class Connection:
@@ -56,6 +59,8 @@ class Connection:
         self._file, self._summary_lines, self._metrics = file, summary_lines, metrics
         self._measured_spans, self._flush, self._sections = measured_spans, flush, sections
         self._processors: IdentityMap[SpanEventProcessor] = IdentityMap()
+        self._has_warned = False
+        """Whether it was said that objectives have no metrics."""
         self._runs_first: IdentityMap[bool] = IdentityMap()
         """Tracer provider → whether our processor runs first: a flush finalizes pending streams before it exports."""
 
@@ -84,6 +89,7 @@ class Connection:
         stream_metrics = self._make_metrics(before, chosen, config, replaced)
         self.stand_ins.give_up_all_but(chosen, self._metrics.pending.record_all)
         self._add_processor(chosen.tracer_provider, stream_metrics, config)
+        self._warn_of_lost_metrics(chosen, config)
         has_processors = hasattr(chosen.tracer_provider, "add_span_processor")
         is_flushed = self._runs_first.get(chosen.tracer_provider) or not has_processors
         # A flush of log events reaches nothing of ours.
@@ -142,6 +148,17 @@ class Connection:
         self._metrics.pending.record_some(len(self._metrics.pending))  # what ended before
         replaced.metrics.instruments = made.instruments
         return replaced.metrics
+
+    def _warn_of_lost_metrics(self, chosen: Chosen, config: Config) -> None:
+        """Warn once where alerts on the objectives get no series: there are providers, but none of metrics."""
+        if not config.slo.by_model or self._has_warned or not is_unset(chosen.meter_provider):
+            return
+        self._has_warned = True
+        logger.warning(
+            "The objectives (slo=%s) are judged on spans alone: no MeterProvider is set, and so alerts have no series. "
+            "Set one with opentelemetry.metrics.set_meter_provider(), or give it to instrument(meter_provider=...).",
+            config.slo,
+        )
 
     def _add_processor(self, provider: Any, stream_metrics: StreamMetrics, config: Config) -> None:
         """Have the spans of a provider pass our processor; there is one for each, as none can be removed."""

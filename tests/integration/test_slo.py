@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from faces import taken
 from given_time import given_time, play_timed
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.trace import TracerProvider
 from surfaces import CREATED, Surface
 
 import otel_itl
@@ -157,3 +160,30 @@ def test_the_histogram_agrees_with_the_counters_at_that_edge(ask: Ask) -> None:
     point = captured.metrics["itl.client.inter_token_latency"][0].raw
     within = sum(point.bucket_counts[: point.explicit_bounds.index(0.02) + 1])
     assert counted(captured, TOKENS)[True] == within
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture, **options: Any) -> list[str]:
+    """The warnings of two streams of a program with these options."""
+    otel_itl.instrument(**options)
+    try:
+        for _ in range(2):
+            list(otel_itl.observe(iter("ab"), provider="none", model="m"))
+    finally:
+        otel_itl.uninstrument()
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_objectives_without_a_meter_provider_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    warnings = warnings_of(caplog, slo="chat", tracer_provider=TracerProvider(shutdown_on_exit=False))
+    assert [warning.partition(":")[0] for warning in warnings] == [
+        "The objectives (slo=*=chat) are judged on spans alone"
+    ]
+
+
+def test_objectives_with_a_meter_provider_are_warned_of_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+    given = {"tracer_provider": TracerProvider(shutdown_on_exit=False), "meter_provider": MeterProvider()}
+    assert warnings_of(caplog, slo="chat", **given) == []
+
+
+def test_without_objectives_nothing_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    assert warnings_of(caplog, tracer_provider=TracerProvider(shutdown_on_exit=False)) == []

@@ -158,6 +158,12 @@ def _check_missing_provider(signal: SignalFacts, facts: Facts) -> Finding:
     others = [other for other in facts.signals if other.provider is not None]
     if not others:
         return note(signal.name, "no provider is set; with the first stream, otel_itl exports by one of its own")
+    if signal.name == "metrics" and facts.objectives is not None:
+        return wrong(
+            signal.name,
+            f"no provider is set, and so no alert on the objectives ({facts.objectives}) has a series",
+            "set a meter provider as well: opentelemetry.metrics.set_meter_provider()",
+        )
     if signal.name != "traces":
         return note(signal.name, "no provider is set: this signal is not made")
     return wrong(

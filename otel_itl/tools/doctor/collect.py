@@ -59,6 +59,7 @@ def collect_facts(stream: StreamFacts | None, streams: int | None = None) -> Fac
         refused_variables=_refused_variables(),
         launcher="opentelemetry-instrument" if _AUTO_INSTRUMENTATION in sys.modules and streams is not None else None,
         has_distro=bool(entry_points(group="opentelemetry_distro")),
+        objectives=_describe_objectives(),
         streams_before_code=runtime.streams_before_code,
         is_recording=runtime.config is not None,
         streams=streams,
@@ -69,6 +70,11 @@ def collect_facts(stream: StreamFacts | None, streams: int | None = None) -> Fac
     if stream is not None and any(exporter.is_accepted for exporter in facts.signals[0].exporters or ()):
         flush_span()
     return facts
+
+
+def _describe_objectives() -> str | None:
+    config = runtime.config
+    return None if config is None or not config.slo.by_model else str(config.slo)
 
 
 def _version(distribution: str) -> str | None:

@@ -88,6 +88,8 @@ class Facts:
     launcher: str | None = None
     """`opentelemetry-instrument`, if that has started the process."""
     has_distro: bool = False
+    objectives: str | None = None
+    """The objectives in force, for people to read; None: there are none."""
     streams_before_code: int | None = None
     """Streams that the program made before it called `instrument()`; None: it has not called it."""
     is_recording: bool = False

@@ -156,6 +156,11 @@ CASES: list[tuple[Facts, str, str]] = [
         "pip install opentelemetry-distro, or set up the SDK in the program",
     ),
     (with_traces(provider=None), "no span is made", "opentelemetry.trace.set_tracer_provider()"),
+    (
+        replace(FINE, signals=[TRACES, SignalFacts(name="metrics", exporters=[])], objectives="*=chat"),
+        "no alert on the objectives (*=chat) has a series",
+        "opentelemetry.metrics.set_meter_provider()",
+    ),
     (with_traces(exporters=[]), "no span leaves the process", "BatchSpanProcessor(OTLPSpanExporter())"),
     (
         with_traces(exporters=[], set_by="set by opentelemetry-instrument"),
