@@ -47,6 +47,8 @@ def build_parser() -> CommandParser:
         ("sweep", "how many streams does an endpoint carry?", add_sweep_arguments, commands.run_sweep),
         ("demo", "measure streams of scripted models on this machine", _add_demo_arguments, commands.run_demo),
         ("view", "show streams on a page, while they run", _add_view_arguments, commands.run_view),
+        ("alerts", "write alerts on an objective, for Prometheus", _add_alerts_arguments, commands.run_alerts),
+        ("dashboards", "write the dashboards, for Grafana", _add_dashboards_arguments, commands.run_dashboards),
     )
     for name, short, add_arguments, run in commands_by_name:
         command = made.add_command(name, short)
@@ -124,6 +126,17 @@ def _add_page_arguments(command: CommandParser) -> None:
     """Add the arguments of a command that can show its streams on a page."""
     add_flag(command, "--view", "show the streams on a page, while they run")
     add_flag(command, "--no-open", "with --view: do not open a browser")
+
+
+def _add_alerts_arguments(alerts: CommandParser) -> None:
+    """Add the arguments of the command `alerts`."""
+    text = "the objective of the applications (OTEL_ITL_SLO): chat, code, agent or TTFT/ITL[@target], as 0.5/0.05@0.995"
+    add_option(alerts, "--slo", SLO, text, required=True)
+
+
+def _add_dashboards_arguments(dashboards: CommandParser) -> None:
+    """Add the arguments of the command `dashboards`."""
+    dashboards.add_argument("folder", metavar="DIR", help="the folder to write them to; it is made if need be")
 
 
 def _add_report_arguments(report: CommandParser) -> None:

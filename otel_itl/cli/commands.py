@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
 
 from otel_itl.tools.command_error import CommandError
@@ -49,6 +50,23 @@ def run_doctor(arguments: argparse.Namespace) -> int:
     else:
         print_checks(checks, open_terminal())
     return NOT_FINE if any(check.state is State.WRONG for check in checks) else 0
+
+
+def run_alerts(arguments: argparse.Namespace) -> int:
+    """Run `otel-itl alerts`, and return its exit code."""
+    from otel_itl.tools.fleet.alerts import write_rules
+
+    print(write_rules(arguments.slo), end="")
+    return 0
+
+
+def run_dashboards(arguments: argparse.Namespace) -> int:
+    """Run `otel-itl dashboards`, and return its exit code."""
+    from otel_itl.tools.fleet.dashboards import write_dashboards
+
+    for path in write_dashboards(Path(arguments.folder)):
+        print(path)
+    return 0
 
 
 def run_report(arguments: argparse.Namespace) -> int:

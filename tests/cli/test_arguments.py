@@ -33,7 +33,7 @@ def help_of(command: list[str]) -> str:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "otel-itl: name a command: run, doctor, report, compare, sweep, demo or view"),
+        ([], "otel-itl: name a command: run, doctor, report, compare, sweep, demo, view, alerts or dashboards"),
         (
             ["demo", "--port", "99999"],
             "argument --port: '99999' is not a port: it takes a whole number from 0 to 65535",
@@ -87,11 +87,11 @@ def help_of(command: list[str]) -> str:
         (["demo", "--sdk", ""], "argument --sdk: '' is not an SDK of the demo: it takes openai, anthropic"),
         (
             ["reprot", "f"],
-            "otel-itl: 'reprot' is not a command: it takes run, doctor, report, compare, sweep, demo or view. Did",
+            "it takes run, doctor, report, compare, sweep, demo, view, alerts or dashboards. Did you mean report?",
         ),
         (
             ["xyz"],
-            "otel-itl: 'xyz' is not a command: it takes run, doctor, report, compare, sweep, demo or view (see",
+            "otel-itl: 'xyz' is not a command: it takes run, doctor, report, compare, sweep, demo, view, alerts or",
         ),
     ],
 )

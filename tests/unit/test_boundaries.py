@@ -29,6 +29,7 @@ MAY_IMPORT = {
         *("core", "config", "recording", "export", "process", "wiring"),
         *("tools", "tools.report", "tools.compare", "tools.sweep"),
     },
+    "tools.fleet": {"core", "tools", "tools.fleet"},
     # These run an application, or are one.
     "tools.launch": {
         *("core", "config", "sdks.registry", "wiring"),
@@ -45,7 +46,7 @@ MAY_IMPORT = {
     "cli": {
         *("core", "config", "recording", "sdks", "sdks.registry", "export", "wiring", "testing", "cli"),
         *("tools", "tools.report", "tools.view", "tools.compare", "tools.explain", "tools.sweep"),
-        *("tools.launch", "tools.demo", "tools.doctor"),
+        *("tools.fleet", "tools.launch", "tools.demo", "tools.doctor"),
     },
 }
 """Part → the parts it may import, at any depth of its code.
