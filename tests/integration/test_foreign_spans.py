@@ -196,9 +196,11 @@ def is_ours(found: Any) -> bool:
 
 
 def wait_until_reported() -> None:
+    """Wait for the finalizer, and for what it is just delivering."""
     deadline = time.monotonic() + PATIENCE
     while (runtime.open_streams or runtime.finalizer.pending) and time.monotonic() < deadline:
         time.sleep(0.01)
+    runtime.finalizer.finalize_pending(PATIENCE)
 
 
 @pytest.mark.requirement("R19")

@@ -111,9 +111,9 @@ async def read_twice(surface: Surface, face: Face, server: ScriptedServer, betwe
 
 
 def undisturbed(surface: Surface, face: Face, server: ScriptedServer) -> Run:
-    """The surface, read again where the machine delayed the reader, at most five times."""
+    """The surface, read again where the machine delayed the reader, at most nine times."""
     asked = run_of(surface, face, server)
-    for _ in range(4):
+    for _ in range(8):
         if not asked.disturbed:
             break
         asked = run_of(surface, face, server)
