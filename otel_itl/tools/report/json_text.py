@@ -35,7 +35,10 @@ except ImportError:
         return None if isinstance(value, float) and not isfinite(value) else value
 
 else:
-    parse_json = orjson.loads
+
+    def parse_json(text: bytes) -> Any:
+        """Parse JSON; raises ValueError where it is none, as with NaN."""
+        return orjson.loads(text)
 
     def encode_json(value: Any, *, is_indented: bool = False) -> bytes:
         """Encode a value, without spaces or indented."""

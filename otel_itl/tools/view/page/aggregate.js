@@ -2,7 +2,7 @@
 
 import { forEachGap } from "./packed.js";
 import { Samples, interpolateRanks } from "./samples.js";
-import { chunksOf, endOf, errorOf, isKnown, timeToFirstToken } from "./streams.js";
+import { chunksOf, errorOf, isKnown, timeToFirstToken } from "./streams.js";
 
 const SLICE_MS = 7;
 const MAX_BINS = 720;
@@ -17,48 +17,16 @@ export const rowOf = (us) => {
 };
 export const latencyOf = (row) => MIN_LATENCY_US * 10 ** (row / ROWS_PER_DECADE);
 
-export class Aggregate {
+/* The latencies of some streams: their ITL samples, all together and by time, and their times to first token. */
+export class Sums {
   constructor() {
-    this.reset();
-  }
-
-  reset() {
-    this.taken = new Set();
     this.samples = new Samples();
     this.firstTokens = [];
     this.bins = new Map();
     this.binUs = MIN_BIN_US;
-    this.waiting = [];
-    this.version = 0;
-  }
-
-  /* Takes the streams that pass the filters now. Where one that was taken does not any more, or a tenth of them was let
-     go, all is begun anew; `byId` holds the streams that are kept. */
-  expect(shown, byId) {
-    const ended = shown.filter((stream) => stream.measures);
-    const present = new Set(ended);
-    let missing = 0;
-    for (const stream of this.taken) {
-      if (present.has(stream)) continue;
-      missing++;
-      if (byId.get(stream.id) === stream || missing > this.taken.size / 10) {
-        this.reset();
-        break;
-      }
-    }
-    this.waiting = ended.filter((stream) => !this.taken.has(stream));
-  }
-
-  /* Adds what waits, for some milliseconds; returns whether there is more. */
-  work() {
-    const until = performance.now() + SLICE_MS;
-    while (this.waiting.length && performance.now() < until) this.add(this.waiting.pop());
-    return this.waiting.length > 0;
   }
 
   add(stream) {
-    this.taken.add(stream);
-    this.version++;
     const first = timeToFirstToken(stream);
     if (first !== null && isKnown(stream, "TTFT")) this.firstTokens.push({ at: stream.start + first, us: first, least: first - errorOf(stream, "time_to_first_token") });
     if (isKnown(stream, "ITL")) this.addGaps(stream);
@@ -93,14 +61,71 @@ export class Aggregate {
     this.binUs *= 2;
   }
 
-  /* The time that these streams take, in microseconds since the epoch. */
-  range(shown, now) {
-    let [from, until] = [Infinity, -Infinity];
-    for (const stream of shown) {
-      from = Math.min(from, stream.start);
-      until = Math.max(until, endOf(stream, now));
+  /* Times to first token (µs), ascending; `least`: as early as they may have been. */
+  sortedFirst(key = "us") {
+    return this.firstTokens.map((token) => token[key]).sort((a, b) => a - b);
+  }
+}
+
+/* The key of a stream in the table of models: its side, its provider and its model. */
+export const modelKey = (stream) => JSON.stringify([stream.side ?? 0, stream.provider ?? "", stream.model ?? stream.name ?? ""]);
+
+export class Aggregate {
+  constructor() {
+    this.reset();
+  }
+
+  reset() {
+    this.taken = new Set();
+    this.sides = [];
+    this.models = new Map();
+    this.waiting = [];
+  }
+
+  /* Takes the streams that pass the filters now. Where one that was taken does not any more, or a tenth of them was let
+     go, all is begun anew; `byId` holds the streams that are kept. */
+  expect(shown, byId) {
+    const ended = shown.filter((stream) => stream.measures);
+    const present = new Set(ended);
+    let missing = 0;
+    for (const stream of this.taken) {
+      if (present.has(stream)) continue;
+      missing++;
+      if (byId.get(stream.id) === stream || missing > this.taken.size / 10) {
+        this.reset();
+        break;
+      }
     }
-    return from < until ? { from, until } : { from: now - 1e6, until: now };
+    this.waiting = ended.filter((stream) => !this.taken.has(stream));
+  }
+
+  /* Adds what waits, for some milliseconds; returns whether there is more. */
+  work() {
+    const until = performance.now() + SLICE_MS;
+    while (this.waiting.length && performance.now() < until) this.add(this.waiting.pop());
+    return this.waiting.length > 0;
+  }
+
+  add(stream) {
+    this.taken.add(stream);
+    this.ofSide(stream.side ?? 0).add(stream);
+    this.ofModel(modelKey(stream)).add(stream);
+  }
+
+  /* The sums of a side of a comparison; of all streams where nothing is compared: side 0. */
+  ofSide(side) {
+    this.sides[side] ??= new Sums();
+    return this.sides[side];
+  }
+
+  ofModel(key) {
+    if (!this.models.has(key)) this.models.set(key, new Sums());
+    return this.models.get(key);
+  }
+
+  /* How many ITL samples there are of all sides. */
+  get count() {
+    return this.sides.reduce((sum, side) => sum + (side?.samples.count ?? 0), 0);
   }
 }
 
@@ -112,10 +137,10 @@ export function quantileOfRows(rows, share) {
 }
 
 /* The rows of latency per column of a picture: `columns` equal parts of the time from `from` to `until`. */
-export function sumColumns(aggregate, from, until, columns) {
+export function sumColumns(sums, from, until, columns) {
   const summed = Array.from({ length: columns }, () => null);
-  for (const [bin, rows] of aggregate.bins) {
-    const middle = (bin + 0.5) * aggregate.binUs;
+  for (const [bin, rows] of sums.bins) {
+    const middle = (bin + 0.5) * sums.binUs;
     const column = Math.floor(((middle - from) / (until - from)) * columns);
     if (column < 0 || column >= columns) continue;
     summed[column] ??= new Float32Array(LATENCY_ROWS);

@@ -14,6 +14,7 @@ export class Samples {
     this.sum = 0;
     this.min = Infinity;
     this.max = 0;
+    this.hasBounds = false;
     this.shifts = { low: new Float64Array(BINS), high: new Float64Array(BINS) };
   }
 
@@ -36,6 +37,7 @@ export class Samples {
     for (const [side, shift] of Object.entries(this.shifts)) {
       const runs = stream[side];
       if (!runs) continue;
+      this.hasBounds = true;
       for (let run = 0; run < runs.length; run += 2) shift[Math.min(runs[run], BINS - 1)] += runs[run + 1];
       forEachGap(chunksOf(stream), (_, gap, shares) => { shift[binOf(gap / shares)] -= shares; });
     }
@@ -43,6 +45,7 @@ export class Samples {
 
   /* By how much the sample at a share may be less, and more (µs). */
   errors(share) {
+    if (!this.hasBounds) return { below: 0, above: 0 };
     const value = this.quantile(share);
     const [low, high] = [this.shifts.low, this.shifts.high].map((shift) => interpolateRanks(this.counts.map((count, bin) => count + shift[bin]), this.count, share, sizeOf));
     return { below: shownError(value - low, value), above: shownError(high - value, value) };

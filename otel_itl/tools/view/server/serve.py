@@ -180,13 +180,8 @@ class ViewServer:
             return {**facts, "hints": self._hints(), "grown": True}
         following = self._follower.describe_change() or f"following {name}"
         status = f"reading {name}" if self._follower.is_reading else following
-        facts: dict[str, Any] = {
-            "name": name,
-            "status": status,
-            "skipped": self._skipped(),
-            "grown": self._follower.has_grown,
-        }
-        return {**facts, "sides": self._sides} if self._sides else facts
+        sides = {"sides": self._sides} if self._sides else {}
+        return {"name": name, "status": status, "skipped": self._skipped(), "grown": self._follower.has_grown, **sides}
 
     def describe_skipped(self) -> Iterator[str]:
         """Yield a line for each part of the input that cannot be used, as the report does, once it has been read."""
