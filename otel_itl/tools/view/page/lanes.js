@@ -4,22 +4,17 @@ import { drawTimeAxis } from "./axis.js";
 import { Plot, fitText, makeHatching, setFont } from "./canvas.js";
 import { make, makeButton, makeHead } from "./dom.js";
 import { formatClock, formatDuration, formatWithError } from "./format.js";
+import { LaneWindow, orderRows } from "./lanewindow.js";
 import { drawLaneBase, drawLaneOver, drawLaneTicks, makeKindPalette } from "./lanedraw.js";
 import { RowList } from "./rowlist.js";
-import { quantileOf } from "./samples.js";
 import { SideLegend, colorOfSide } from "./sides.js";
 import { chunksOf, endOf, errorAbove, errorOf, isPlain, isRunning, longestStall, ongoingStall, timeToFirstToken } from "./streams.js";
 import { TableToggle } from "./tables.js";
-import { TimeWindow, handleGestures } from "./timescale.js";
+import { handleGestures } from "./timescale.js";
 
 const AXIS_HEIGHT = 24;
 const MAX_HEIGHT = 460;
-const FOLLOWED_US = 30e6;
-const MIN_FOLLOWED_US = 4e6;
-const QUIET_US = 90e6;
 const SIDE_PX = 4;
-/* A file opens by time of day where half of its streams take at least this share of the width, so that ticks are seen. */
-const MIN_SEEN_SHARE = 0.08;
 const ROW = Object.freeze({ normal: 25, dense: 6 });
 const MAX_TABLE_ROWS = 200;
 const LEGEND = [
@@ -31,7 +26,7 @@ const LEGEND = [
 export class Lanes {
   constructor(section, page) {
     this.page = page;
-    this.window = new TimeWindow();
+    this.window = new LaneWindow(page);
     this.isFollowing = true;
     this.fitsAll = true;
     this.rows = [];
@@ -73,7 +68,7 @@ export class Lanes {
   get isByRequest() {
     const chosen = this.page.view.get("axis");
     if (chosen) return chosen === "request";
-    return Boolean(this.page.facts.sides) || (this.isFollowing && this.fitsAll && this.isSparse);
+    return Boolean(this.page.facts.sides) || (this.isFollowing && this.fitsAll && this.window.isSparse);
   }
 
   get area() {
@@ -115,68 +110,19 @@ export class Lanes {
   fit() {
     if (!this.page.shown.length) return;
     this.keepAxis();
-    this.fitWindow();
+    this.window.fit(this.isByRequest);
     this.isFollowing = false;
     this.page.draw();
-  }
-
-  fitWindow() {
-    const { shown, now } = this.page;
-    let [from, until] = [Infinity, -Infinity];
-    for (const stream of shown) {
-      const start = this.isByRequest ? 0 : stream.start;
-      from = Math.min(from, start);
-      until = Math.max(until, start + endOf(stream, now) - stream.start);
-    }
-    const margin = (until - from) * 0.04 || 1000;
-    this.window.set(from - (this.isByRequest ? 0 : margin), until + margin * 2.5);
-  }
-
-  /* Judges, where the streams changed, whether most of them would be slivers in a window with all of them. */
-  judge() {
-    const { shown, now } = this.page;
-    const lengths = shown.map((stream) => endOf(stream, now) - stream.start).sort((a, b) => a - b);
-    const from = shown.reduce((least, stream) => Math.min(least, stream.start), Infinity);
-    const until = shown.reduce((most, stream) => Math.max(most, endOf(stream, now)), 0);
-    this.isSparse = shown.length > 0 && quantileOf(lengths, 0.5) < MIN_SEEN_SHARE * (until - from);
-    this.usualLength = quantileOf(lengths, 0.9) ?? 1e6;
   }
 
   /* Places the window where new streams come in. A file that has not grown since it was read, and a saved page, begin
      with all of their streams. */
   placeWindow() {
-    const { shown, now, isLive } = this.page;
     if (!this.isFollowing) return;
     this.fitsAll &&= !this.page.facts.grown;
-    if (this.isByRequest) {
-      this.window.set(0, Math.max(this.usualLength, 1000) * 1.2);
-    } else if (this.fitsAll && shown.length) {
-      this.fitWindow();
-    } else if (isLive && (!shown.length || shown.some(isRunning) || endOf(shown[0], now) > now - QUIET_US)) {
-      // As long as the rows in sight need; it changes slowly, so that the picture does not jump.
-      const seen = shown[Math.min(shown.length, Math.floor(this.plot.height / ROW.normal)) - 1];
-      const wanted = Math.min(Math.max((now - (seen?.start ?? now)) * 1.1, MIN_FOLLOWED_US), FOLLOWED_US);
-      this.followed = this.followed ? this.followed + (wanted - this.followed) * 0.06 : wanted;
-      this.window.set(now - this.followed, now + this.followed * 0.16);
-    } else if (shown.length) {
-      const last = Math.max(endOf(shown[0], now), shown[0].start + 1000);
-      this.window.set(last - FOLLOWED_US, last + FOLLOWED_US * 0.16);
-    }
-  }
-
-  /* The rows from the top: what is stalled now; by request, what was stalled for longest; and then the newest, of each
-     side in turn. */
-  findRows() {
-    const { shown, now, facts, parts } = this.page;
-    if (this.isByRequest) {
-      const all = facts.sides ? takeInTurn(parts.map(({ streams }) => streams)) : shown;
-      const stalled = all.filter((stream) => longestStall(stream, now)).sort((a, b) => longestStall(b, now) - longestStall(a, now));
-      return stalled.length ? [...stalled, ...all.filter((stream) => !longestStall(stream, now))] : all;
-    }
-    const { from, until } = this.window;
-    const seen = shown.filter((stream) => (stream.start <= until && endOf(stream, now) >= from) || ongoingStall(stream));
-    const stalled = seen.filter(ongoingStall);
-    return stalled.length ? [...stalled, ...seen.filter((stream) => !ongoingStall(stream))] : seen;
+    if (this.isByRequest) this.window.showRequests();
+    else if (this.fitsAll) this.window.fit(false);
+    else this.window.follow(Math.floor(this.plot.height / ROW.normal));
   }
 
   update() {
@@ -197,7 +143,7 @@ export class Lanes {
   draw() {
     if (this.scroller.hidden) return;
     this.placeWindow();
-    this.rows = this.findRows();
+    this.rows = orderRows(this.page, this.window, this.isByRequest);
     const rowHeight = this.isDense ? ROW.dense : ROW.normal;
     const whole = AXIS_HEIGHT + this.rows.length * rowHeight + 8;
     const most = Math.max(Math.min(window.innerHeight * 0.62, MAX_HEIGHT * 2), 240);
@@ -360,12 +306,6 @@ export class Lanes {
 }
 
 const inUs = (seconds) => formatDuration(seconds === undefined ? null : seconds * 1e6);
-
-/* The first of each list, then the second of each, and so on. */
-function takeInTurn(lists) {
-  const longest = Math.max(...lists.map((list) => list.length));
-  return Array.from({ length: longest }, (_, place) => lists.map((list) => list[place])).flat().filter(Boolean);
-}
 
 function shiftScale(scale, shift) {
   const shifted = (moment) => scale(moment - shift);

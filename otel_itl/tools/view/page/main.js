@@ -97,7 +97,7 @@ class Page {
     const judged = this.shown.find((stream) => stream.slo?.itl || stream.slo?.ttft);
     this.objective = judged?.slo;
     this.parts = splitBySide(this);
-    this.lanes.judge();
+    this.lanes.window.judge();
   }
 
   frame() {

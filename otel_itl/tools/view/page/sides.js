@@ -35,7 +35,7 @@ export function makeSideName({ sides }, side) {
   return make("span", { class: "side" }, make("i", { class: `k-${colorOfSide(side)}`, "aria-hidden": "true" }), sides[side]);
 }
 
-/* An empty element that lists the sides once they are known. */
+/* A legend of the sides, once they are known; with a note on how lines are drawn, it takes the place of the other legend. */
 export class SideLegend {
   constructor(page, note = "") {
     Object.assign(this, { page, note });
@@ -45,6 +45,7 @@ export class SideLegend {
   update() {
     const { facts } = this.page;
     if (!facts.sides || this.element.children.length) return;
+    if (this.note) this.element.parentElement?.querySelector(".head .legend")?.remove();
     this.element.append(...facts.sides.map((_, side) => makeSideName(facts, side)), ...(this.note ? [make("span", {}, this.note)] : []));
   }
 }

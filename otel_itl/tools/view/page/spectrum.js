@@ -25,7 +25,7 @@ export class Spectrum {
     this.plot = new Plot(236, "Latency over percentile, for inter-token latency and time to first token.", () => page.refresh());
     this.table = new TableToggle("percentiles", () => this.makeRows());
     this.note = make("span", { class: "note" });
-    this.sides = new SideLegend(page);
+    this.sides = new SideLegend(page, "ITL, and TTFT dashed");
     const legend = [["itl", "ITL", "ITL"], ["ttft", "TTFT", "TTFT"]];
     section.append(makeHead("Percentile spectrum", { note: this.note, tools: [this.table.button], legend }), this.sides.element, this.plot.box, this.table.box);
     this.plot.box.addEventListener("pointermove", (event) => this.hover(event));

@@ -62,7 +62,7 @@ function fillRows(body, lines) {
   const rows = lines.map((line) => {
     const row = present.get(line.key) ?? makeRow(line);
     row.open = line.open;
-    const text = JSON.stringify(line.cells.map(({ content }) => content.outerHTML ?? content));
+    const text = JSON.stringify(line.cells.map(({ content }) => content.textContent ?? content));
     if (row.dataset.text !== text) {
       row.dataset.text = text;
       row.replaceChildren(...line.cells.map(({ content, isText }) => make("td", { class: isText ? "text" : null }, content instanceof Node ? content : String(content))));
