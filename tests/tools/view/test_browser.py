@@ -8,13 +8,13 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsers import Browser, missing_browser, opened_browser
+from browsers import ALL, Browser, missing_browser
 from made import REQUESTED, document_of, log_of, make_span, make_stream, make_timeline
 
 from otel_itl.core import conventions as names
@@ -31,13 +31,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(missing_browser() is not None, reason=missing_browser() or "")
 
 EVIL = '<script>document.title = "run"</script><img src=x onerror=alert(1)>'
-ALL = "return itl.frames > 3 && itl.streams.byId.size > 0 && !itl.aggregate.waiting.length && !itl.needsRefresh"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with opened_browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

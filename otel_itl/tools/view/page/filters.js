@@ -45,6 +45,16 @@ export class View {
     this.onChange();
   }
 
+  /* Whether all of these filters are set. */
+  has(filters) {
+    return Object.entries(filters).every(([name, value]) => this.get(name) === value);
+  }
+
+  /* Sets filters, or removes them where all are set. */
+  toggle(filters) {
+    this.set(this.has(filters) ? Object.fromEntries(Object.keys(filters).map((name) => [name, ""])) : filters);
+  }
+
   clear() {
     const kept = Object.fromEntries(["theme", "axis", "dense", "keys"].map((name) => [name, this.values[name]]));
     this.values = {};

@@ -47,9 +47,7 @@ export class Models {
   /* Filters by the side, the provider and the model of a row, or not any more. */
   toggle({ side, provider, model }) {
     const { view, facts } = this.page;
-    const wanted = { provider, model, ...(facts.sides ? { side: facts.sides[side] } : {}) };
-    const isChosen = Object.entries(wanted).every(([name, value]) => view.get(name) === value);
-    view.set(isChosen ? Object.fromEntries(Object.keys(wanted).map((name) => [name, ""])) : wanted);
+    view.toggle({ provider, model, ...(facts.sides ? { side: facts.sides[side] } : {}) });
   }
 
   draw() {

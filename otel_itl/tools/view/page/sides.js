@@ -7,13 +7,13 @@ const SIDE_COLORS = 5;
 
 export const colorOfSide = (side) => `side-${side % SIDE_COLORS}`;
 
-/* The parts of the streams that are shown: `name`, `color` (of the theme; of no side: none), `streams`, `sums` and
+/* The parts of the streams that are shown: `name`, `side`, `color` (of the theme; of no side: none), `streams`, `sums` and
    `range`, which is as long for each. Times of a side are counted from the begin of its range. */
 export function splitBySide({ shown, aggregate, facts, now }) {
   if (!facts.sides) return [{ name: "", color: null, streams: shown, sums: aggregate.ofSide(0), range: findRange(shown, now) }];
   const parts = facts.sides.map((name, side) => {
     const streams = shown.filter((stream) => stream.side === side);
-    return { name, color: colorOfSide(side), streams, sums: aggregate.ofSide(side), range: findRange(streams, now) };
+    return { name, side, color: colorOfSide(side), streams, sums: aggregate.ofSide(side), range: findRange(streams, now) };
   });
   const longest = Math.max(...parts.map(({ streams, range }) => (streams.length ? range.until - range.from : 0)), 1e6);
   for (const { range } of parts) range.until = range.from + longest;

@@ -24,20 +24,11 @@ export class Summary {
       const value = make("span", { class: "value", id: `tile-${key}` });
       const label = make("span", { class: "label" }, make("span", term && !filter ? { term } : {}, name));
       const tile = filter
-        ? make("button", { class: "tile", type: "button", "data-term": term, onclick: () => this.toggle(filter) }, label, value)
+        ? make("button", { class: "tile", type: "button", "data-term": term, onclick: () => page.view.toggle(filter) }, label, value)
         : make("div", { class: "tile" }, label, value);
       return [key, { tile, value, filter }];
     }));
     byId("summary").append(...[...this.tiles.values()].map(({ tile }) => tile));
-  }
-
-  isChosen(filter) {
-    return Object.entries(filter).every(([name, value]) => this.page.view.get(name) === value);
-  }
-
-  /* Filters by what a tile counts, or not any more. */
-  toggle(filter) {
-    this.page.view.set(this.isChosen(filter) ? Object.fromEntries(Object.keys(filter).map((name) => [name, ""])) : filter);
   }
 
   /* Shows a figure of each side: `text`, `below` (a note), `isAlarm`. */
@@ -67,7 +58,7 @@ export class Summary {
   update() {
     const { page } = this;
     for (const key of LIVE) this.show(key, page.isLive && !page.facts.sides);
-    for (const { tile, filter } of this.tiles.values()) if (filter) tile.setAttribute("aria-pressed", String(this.isChosen(filter)));
+    for (const { tile, filter } of this.tiles.values()) if (filter) tile.setAttribute("aria-pressed", String(page.view.has(filter)));
     if (!page.isLive) return;
     const running = page.shown.filter(isRunning);
     const stalled = running.filter(ongoingStall).length;
