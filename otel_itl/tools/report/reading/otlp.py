@@ -105,7 +105,7 @@ def _read_span(span: Mapping[str, Any], resource: Mapping[str, Any]) -> OTLPSpan
 
 
 def _refuse(error: Exception, refused: Refused | None) -> None:
-    """Hand over the error of a record, or raise it where nobody takes it."""
+    """Hand over the error of a record, or raise it where `refused` is None."""
     if refused is None:
         raise error
     refused(error)
