@@ -199,7 +199,7 @@ def test_what_is_drawn_stands_out_and_scrollbars_are_of_the_theme(browser: Brows
         " const [a, b] = [light(colors[name]), light(colors.panel)];"
         " return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05); };"
         " const marks = ['wait', 'send', 'span', 'ttft', 'itl-50', 'itl-95', 'stall',"
-        " 'side-0', 'side-1', 'side-2', 'side-3', 'side-4'];"
+        " 'side-0', 'side-1', 'side-2', 'side-3', 'side-4', 'side-5', 'side-6', 'side-7'];"
         " return [against('dim') >= 4.5, ...marks.filter((name) => against(name) < 3)]"
     )
     scheme = browser.run("return getComputedStyle(document.documentElement).colorScheme")

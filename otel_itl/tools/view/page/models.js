@@ -10,7 +10,7 @@ import { formatFirst, formatSamples } from "./summary.js";
 import { SortedTable } from "./tables.js";
 
 const OUTCOMES = [
-  ["completed", "good"], ["running", "answer"], ["closed", "tool"], ["abandoned", "reasoning"], ["cancelled", "reasoning"],
+  ["completed", "good"], ["running", "other"], ["closed", "send"], ["abandoned", "send"], ["cancelled", "wait"],
   ["truncated", "stall"], ["error", "stall"], ["span", "span"],
 ];
 

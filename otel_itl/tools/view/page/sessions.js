@@ -92,7 +92,7 @@ export class Sessions {
     session.requests.forEach((request, place) => {
       const mean = means[place];
       const bar = (mean / top) * (height - 14);
-      context.fillStyle = request.degraded ? colors.stall : request.end === undefined ? colors.faint : colors.answer;
+      context.fillStyle = request.degraded ? colors.stall : request.end === undefined ? colors.faint : colors["itl-50"];
       context.fillRect(1 + place * step, height - 1 - Math.max(bar, 1), Math.max(step - 2, 1), Math.max(bar, 1));
       if (request.stalls?.length) {
         context.fillStyle = colors.stall;

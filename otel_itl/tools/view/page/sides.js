@@ -3,7 +3,7 @@
 import { make } from "./dom.js";
 import { endOf } from "./streams.js";
 
-const SIDE_COLORS = 5;
+const SIDE_COLORS = 8;
 
 export const colorOfSide = (side) => `side-${side % SIDE_COLORS}`;
 
