@@ -12,9 +12,16 @@ const CELL_PX = 5;
 const MAP_HEIGHT = 236;
 const GROUP = 3;
 const BAND_PX = 96;
+const NARROW_BAND_PX = 52;
+const MAX_WIDE_BANDS = 3;
 const BAND_GAP = 10;
 const MAP_TABLE_ROWS = 24;
 const MARK_PX = 3;
+
+/* How high the picture is with so many bands; the one beside it is as high. */
+export function heightOfBands(bands) {
+  return Math.max(MAP_HEIGHT, 30 + bands * ((bands > MAX_WIDE_BANDS ? NARROW_BAND_PX : BAND_PX) + BAND_GAP));
+}
 
 export class HeatMap {
   constructor(section, page) {
@@ -38,7 +45,8 @@ export class HeatMap {
   }
 
   get area() {
-    return { left: 52, top: 6, width: Math.max(this.plot.width - 58, 10), height: this.plot.height - 30, labelY: this.plot.height - 10 };
+    const left = this.page.facts.sides ? 60 : 52;
+    return { left, top: 6, width: Math.max(this.plot.width - left - 6, 10), height: this.plot.height - 30, labelY: this.plot.height - 10 };
   }
 
   /* One band for each part, under one another: where each is, its range of time and its latencies by column. */
@@ -54,7 +62,7 @@ export class HeatMap {
   draw() {
     const { plot, page } = this;
     const { parts } = page;
-    plot.box.style.height = `${Math.max(MAP_HEIGHT, 30 + parts.length * (BAND_PX + BAND_GAP))}px`;
+    plot.box.style.height = `${heightOfBands(parts.length)}px`;
     this.sides.update();
     const context = plot.begin();
     const { colors } = page.theme;

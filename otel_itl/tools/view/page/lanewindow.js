@@ -16,20 +16,22 @@ export class LaneWindow extends TimeWindow {
     this.page = page;
   }
 
-  /* Judges, where the streams changed, whether most of them would be slivers in a window with all of them. */
+  /* Judges, where the streams changed, whether most of them would be slivers in a window with all of them, whatever the
+     filters are, so that the axis does not change with those; and how long those that are shown are. */
   judge() {
-    const { shown, now } = this.page;
-    const lengths = shown.map((stream) => endOf(stream, now) - stream.start).sort((a, b) => a - b);
-    const { from, until } = this.findEnds(false);
-    this.isSparse = shown.length > 0 && quantileOf(lengths, 0.5) < MIN_SEEN_SHARE * (until - from);
+    const { shown, streams, now } = this.page;
+    const all = streams.all();
+    const { from, until } = this.findEnds(all, false);
+    this.isSparse = all.length > 0 && quantileOf(sortLengths(all, now), 0.5) < MIN_SEEN_SHARE * (until - from);
+    const lengths = sortLengths(shown, now);
     this.seenLength = Math.min(lengths.at(-1) ?? 1e6, 3 * (quantileOf(lengths, 0.9) ?? 1e6));
   }
 
-  /* When the first of the streams begins, and the last one ends: by time of day, or since their requests. */
-  findEnds(isByRequest) {
-    const { shown, now } = this.page;
+  /* When the first of some streams begins, and the last one ends: by time of day, or since their requests. */
+  findEnds(streams, isByRequest) {
+    const { now } = this.page;
     let [from, until] = [Infinity, -Infinity];
-    for (const stream of shown) {
+    for (const stream of streams) {
       const start = isByRequest ? 0 : stream.start;
       from = Math.min(from, start);
       until = Math.max(until, start + endOf(stream, now) - stream.start);
@@ -40,7 +42,7 @@ export class LaneWindow extends TimeWindow {
   /* Shows all of the streams. */
   fit(isByRequest) {
     if (!this.page.shown.length) return;
-    const { from, until } = this.findEnds(isByRequest);
+    const { from, until } = this.findEnds(this.page.shown, isByRequest);
     const margin = (until - from) * 0.04 || 1000;
     this.set(from - (isByRequest ? 0 : margin), until + margin * 2.5);
   }
@@ -64,6 +66,11 @@ export class LaneWindow extends TimeWindow {
       this.set(last - FOLLOWED_US, last + FOLLOWED_US * 0.16);
     }
   }
+}
+
+/* How long streams take, in µs, ascending. */
+function sortLengths(streams, now) {
+  return streams.map((stream) => endOf(stream, now) - stream.start).sort((a, b) => a - b);
 }
 
 /* The rows from the top: what is stalled now; by request, what was stalled for longest; and then the newest, of each side

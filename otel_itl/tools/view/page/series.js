@@ -5,7 +5,7 @@ import { drawAxisTitle, drawTimeAxis, drawValueAxis, logTicks } from "./axis.js"
 import { Plot } from "./canvas.js";
 import { makeHead } from "./dom.js";
 import { formatClock, formatCount, formatDuration } from "./format.js";
-import { drawNothing } from "./heatmap.js";
+import { drawNothing, heightOfBands } from "./heatmap.js";
 import { SideLegend } from "./sides.js";
 import { endOf, isPlain } from "./streams.js";
 import { TableToggle } from "./tables.js";
@@ -46,6 +46,7 @@ export class Series {
   draw() {
     const { page, plot, area } = this;
     const { colors } = page.theme;
+    plot.box.style.height = `${heightOfBands(page.parts.length)}px`;
     const context = plot.begin();
     this.sides.update();
     this.parts = this.sumParts(area.width);
