@@ -168,8 +168,58 @@ def test_a_stalled_stream_is_on_top_within_two_seconds_among_hundreds(
 def test_a_tile_shows_by_how_much_its_figure_may_be_wrong(browser: Browser, save: Save, tmp_path: Path) -> None:
     known_to = {"errors": {"time_to_first_token": 0.05}, "why": "the caller was busy"}
     stream = describe(tmp_path, 20) | known_to
-    browser.open(save(repeat(stream, 3, 1)))
+    browser.open(save(repeat(stream, 5, 1)))
     browser.wait(ALL)
     tile = browser.run("return document.getElementById('tile-ttft50').textContent")
     cell = browser.run("return document.querySelector('#models tbody tr').cells[3].textContent")
     assert (tile, cell) == ("200ms (-50)", "200 (-50)")
+
+
+@needs_browser
+def test_a_percentile_of_too_few_samples_has_the_mark_of_the_report(
+    browser: Browser, save: Save, tmp_path: Path
+) -> None:
+    browser.open(save(repeat(describe(tmp_path, 20), 4, 1)))
+    browser.wait(ALL)
+    tiles = ("ttft50", "ttft99", "itl50", "itl99")
+    shown = [browser.run(f"return document.getElementById('tile-{tile}').textContent") for tile in tiles]
+    cells = browser.run(
+        "return [...document.querySelector('#models tbody tr').cells].slice(3, 8).map((cell) => cell.textContent)"
+    )
+    assert (shown, cells) == (
+        ["~200ms", "~200ms", "20.0ms", "~20.0ms"],
+        ["~200", "~200", "20.0", "~20.0", "~20.0"],
+    )
+
+
+@needs_browser
+def test_a_tile_counts_the_streams_that_are_set_aside(browser: Browser, save: Save, tmp_path: Path) -> None:
+    stream = describe(tmp_path, 20)
+    unknown = stream | {"left_out": ["ITL"], "why": "the caller was busy", "id": "unknown"}
+    browser.open(save([*repeat(stream, 9, 1), unknown]))
+    browser.wait(ALL)
+    assert browser.run("return document.getElementById('tile-itl50').textContent") == "20.0ms1 of 10 set aside"
+
+
+RULE = """
+import { markIfTooFew } from "./samples.js";
+const found = [];
+for (const share of [0.5, 0.95, 0.99]) for (const samples of [4, 5, 199, 200, 999, 1000]) {
+  for (const streams of [4, 5]) found.push(markIfTooFew("", share, samples, streams) === "~");
+}
+console.log(JSON.stringify(found));
+"""
+
+
+@needs_node
+def test_the_rule_of_too_few_samples_is_that_of_the_report(tmp_path: Path) -> None:
+    too_few = pytest.importorskip("otel_itl.tools.report.too_few")
+    for module in PAGE.glob("*.js"):
+        shutil.copy(module, tmp_path)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    (tmp_path / "rule.js").write_text(RULE)
+    run = subprocess.run(["node", "rule.js"], cwd=tmp_path, capture_output=True, check=True, text=True)  # noqa: S607
+    cases = [
+        (q, samples, streams) for q in (50, 95, 99) for samples in (4, 5, 199, 200, 999, 1_000) for streams in (4, 5)
+    ]
+    assert json.loads(run.stdout) == [too_few.has_too_few(*case) for case in cases]

@@ -1,7 +1,8 @@
 /* Sums up the streams that pass the filters, a few milliseconds at a time: latencies by time, and all of them together. */
 
+import { formatDuration } from "./format.js";
 import { forEachGap } from "./packed.js";
-import { Samples, interpolateRanks } from "./samples.js";
+import { Samples, interpolateRanks, markIfTooFew } from "./samples.js";
 import { chunksOf, errorOf, isKnown, timeToFirstToken } from "./streams.js";
 
 const SLICE_MS = 7;
@@ -17,10 +18,11 @@ export const rowOf = (us) => {
 };
 export const latencyOf = (row) => MIN_LATENCY_US * 10 ** (row / ROWS_PER_DECADE);
 
-/* The latencies of some streams: their ITL samples, all together and by time, and their times to first token. */
+/* The latencies of some streams: their ITL samples, of how many `streams` they are, all together and by time, and their times to first token. */
 export class Sums {
   constructor() {
     this.samples = new Samples();
+    this.streams = 0;
     this.firstTokens = [];
     this.bins = new Map();
     this.binUs = MIN_BIN_US;
@@ -35,6 +37,7 @@ export class Sums {
 
   addGaps(stream) {
     this.samples.addBounds(stream);
+    const before = this.samples.count;
     forEachGap(chunksOf(stream), (end, gap, shares) => {
       const size = gap / shares;
       this.samples.add(size, shares);
@@ -46,6 +49,7 @@ export class Sums {
       }
       rows[rowOf(size)] += shares;
     });
+    this.streams += this.samples.count > before;
   }
 
   /* Joins each two neighbouring bins of time. */
@@ -134,6 +138,12 @@ export function quantileOfRows(rows, share) {
   let total = 0;
   for (const count of rows) total += count;
   return interpolateRanks(rows, total, share, (row, part) => latencyOf(row + part));
+}
+
+/* Likewise as text; marked where there are too few samples, and a dash where there is none. */
+export function describeQuantile(rows, share) {
+  if (!rows) return formatDuration(null);
+  return markIfTooFew(formatDuration(quantileOfRows(rows, share)), share, rows.reduce((sum, count) => sum + count, 0));
 }
 
 /* The rows of latency per column of a picture: `columns` equal parts of the time from `from` to `until`. */

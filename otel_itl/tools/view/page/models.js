@@ -3,7 +3,7 @@
 import { modelKey } from "./aggregate.js";
 import { make, makeHead } from "./dom.js";
 import { formatCount, formatDuration, formatMsWithError, significant } from "./format.js";
-import { quantileOf } from "./samples.js";
+import { TOO_FEW, quantileOf } from "./samples.js";
 import { makeSideName } from "./sides.js";
 import { isKnown, isPlain, isRunning } from "./streams.js";
 import { formatFirst, formatSamples } from "./summary.js";
@@ -18,7 +18,7 @@ export class Models {
   constructor(section, page) {
     this.page = page;
     this.section = section;
-    section.append(makeHead("Models and providers", {}));
+    section.append(makeHead("Models and providers", { note: make("span", { class: "note" }, TOO_FEW) }));
   }
 
   /* The table, made once the sides are known. */
@@ -26,7 +26,7 @@ export class Models {
     const { page } = this;
     const side = { name: "side", isText: true, value: (row) => row.side, cell: (row) => makeSideName(page.facts, row.side) };
     const first = (name, share) => ({ name, term: "TTFT", value: (row) => quantileOf(row.first, share), cell: (row) => formatFirst(row.first, row.least, share, formatMsWithError) });
-    const gaps = (name, share) => ({ name, term: "ITL", value: (row) => row.samples.quantile(share), cell: (row) => formatSamples(row.samples, share, formatMsWithError) });
+    const gaps = (name, share) => ({ name, term: "ITL", value: (row) => row.samples.quantile(share), cell: (row) => formatSamples(row.sums, share, formatMsWithError) });
     const columns = [
       ...(page.facts.sides ? [side] : []),
       { name: "provider", isText: true, value: (row) => row.provider, cell: (row) => row.provider || "–" },
@@ -79,7 +79,7 @@ export class Models {
     const sums = this.page.aggregate.ofModel(key);
     return {
       key, side, provider, model, streams: streams.length, outcomes, stalls, longest, failed, speed: time ? tokens / time : null,
-      samples: sums.samples, max: sums.samples.count ? sums.samples.max : null, first: sums.sortedFirst(), least: sums.sortedFirst("least"),
+      sums, samples: sums.samples, max: sums.samples.count ? sums.samples.max : null, first: sums.sortedFirst(), least: sums.sortedFirst("least"),
     };
   }
 }

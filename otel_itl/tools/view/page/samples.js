@@ -3,6 +3,8 @@
 import { forEachGap } from "./packed.js";
 import { chunksOf } from "./streams.js";
 
+const MIN_BEYOND = 10;
+const MIN_STREAMS = 5;
 const BINS_PER_DECADE = 200;
 const MIN_US = 1;
 const BINS = 9 * BINS_PER_DECADE;
@@ -75,6 +77,16 @@ export const shownError = (error, us) => (error > Math.max(1000, 0.01 * us) ? er
 /* The middle of a bin. The first one holds what is shorter than the resolution of a timeline. */
 function sizeOf(bin) {
   return bin === 0 ? 0 : MIN_US * 10 ** ((bin - 0.5) / BINS_PER_DECADE);
+}
+
+/* What the mark before a percentile means. */
+export const TOO_FEW = "~ of too few samples: p95 needs 200, p99 1,000, of 5 streams; p50 needs 5";
+
+/* A percentile as text, with the mark of one that has too few samples, or samples of too few streams: the rule of the
+   report (tools/report/too_few.py). */
+export function markIfTooFew(text, share, samples, streams = MIN_STREAMS) {
+  const needed = share <= 0.5 ? MIN_STREAMS : Math.round(MIN_BEYOND / (1 - share));
+  return samples && (samples < needed || (share > 0.5 && streams < MIN_STREAMS)) ? `~${text}` : text;
 }
 
 /* The value at a share of counted values: `sizeAt(bin, part)` returns the value at a part of the way through a bin. */

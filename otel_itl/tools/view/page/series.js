@@ -1,6 +1,6 @@
 /* Latency over time: percentiles of ITL and each TTFT, with concurrency and stalls below. */
 
-import { quantileOfRows, sumColumns } from "./aggregate.js";
+import { describeQuantile, quantileOfRows, sumColumns } from "./aggregate.js";
 import { drawAxisTitle, drawTimeAxis, drawValueAxis, logTicks } from "./axis.js";
 import { Plot } from "./canvas.js";
 import { makeHead } from "./dom.js";
@@ -150,7 +150,7 @@ export class Series {
     const lines = this.parts.flatMap(({ name, columns, open, range: { from, until } }) => {
       const column = Math.floor(position * columns.length);
       const rows = columns[column];
-      const figures = rows ? LINES.map(({ share }) => `ITL p${share * 100} ${formatDuration(quantileOfRows(rows, share))}`) : [];
+      const figures = rows ? LINES.map(({ share }) => `ITL p${share * 100} ${describeQuantile(rows, share)}`) : [];
       const passed = position * (until - from);
       return [name ? `${name}, after ${formatDuration(passed)}` : formatClock(from + passed, 1e6), `${open[column]} open`, ...figures];
     });
@@ -164,7 +164,7 @@ export class Series {
         const passed = ((until - from) * column) / TABLE_ROWS;
         return [
           name ? `${name}, ${formatDuration(passed)}` : formatClock(from + passed, 1e6), formatCount(open[column]),
-          ...LINES.map(({ share }) => formatDuration(latencies ? quantileOfRows(latencies, share) : null)),
+          ...LINES.map(({ share }) => describeQuantile(latencies, share)),
         ];
       });
     });

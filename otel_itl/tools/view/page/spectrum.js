@@ -6,7 +6,7 @@ import { Plot } from "./canvas.js";
 import { make, makeHead } from "./dom.js";
 import { formatCount, formatDuration, formatShare } from "./format.js";
 import { drawNothing } from "./heatmap.js";
-import { quantileOf } from "./samples.js";
+import { markIfTooFew, quantileOf } from "./samples.js";
 import { SideLegend } from "./sides.js";
 import { TableToggle } from "./tables.js";
 
@@ -43,8 +43,8 @@ export class Spectrum {
       const first = sums.sortedFirst();
       const title = name ? ` of ${name}` : "";
       return [
-        { title: `TTFT${title}`, color: color ?? "ttft", dash: DASH, count: first.length, quantile: (share) => quantileOf(first, share), within: (us) => shareUpTo(first, us), least: first[0], most: first.at(-1) },
-        { title: `ITL${title}`, color: color ?? "itl-50", dash: [], count: samples.count, quantile: (share) => samples.quantile(share), within: (us) => samples.shareUpTo(us), least: samples.quantile(0.25), most: samples.max },
+        { title: `TTFT${title}`, color: color ?? "ttft", dash: DASH, count: first.length, streams: first.length, quantile: (share) => quantileOf(first, share), within: (us) => shareUpTo(first, us), least: first[0], most: first.at(-1) },
+        { title: `ITL${title}`, color: color ?? "itl-50", dash: [], count: samples.count, streams: sums.streams, quantile: (share) => samples.quantile(share), within: (us) => samples.shareUpTo(us), least: samples.quantile(0.25), most: samples.max },
       ];
     }).filter(({ count }) => count);
   }
@@ -127,15 +127,21 @@ export class Spectrum {
     const box = this.plot.box.getBoundingClientRect();
     const share = shareAt(Math.min(Math.max((event.clientX - box.left - area.left) / area.width, 0), 1));
     const shown = `p${+(share * 100).toFixed(share > 0.99 ? 3 : 1)}`;
-    const figures = this.lines.map(({ title, quantile }) => `${title} ${formatDuration(quantile(share))}`);
+    const figures = this.lines.map((line) => `${line.title} ${describeAt(line, share)}`);
     this.page.tip.show([shown, ...figures].join("\n"), event.clientX, event.clientY);
   }
 
   makeRows() {
-    const rows = [...SHARES, 1].map((share) => [percent(share), ...this.lines.map(({ quantile }) => formatDuration(quantile(share)))]);
+    const rows = [...SHARES, 1].map((share) => [percent(share), ...this.lines.map((line) => describeAt(line, share))]);
     rows.push(["samples", ...this.lines.map(({ count }) => formatCount(count))]);
     return { columns: ["percentile", ...this.lines.map(({ title }) => title)], rows, terms: { ITL: "ITL", TTFT: "TTFT" } };
   }
+}
+
+/* The latency of a line at a percentile, marked where that has too few samples; the least and the most are exact. */
+function describeAt({ quantile, count, streams }, share) {
+  const text = formatDuration(quantile(share));
+  return share > 0 && share < 1 ? markIfTooFew(text, share, count, streams) : text;
 }
 
 /* The share of ascending values up to a size. */

@@ -3,7 +3,7 @@
 
 import { byId, make } from "./dom.js";
 import { formatCount, formatShare, formatWithError } from "./format.js";
-import { quantileOf, shownError } from "./samples.js";
+import { TOO_FEW, markIfTooFew, quantileOf, shownError } from "./samples.js";
 import { makeSideName } from "./sides.js";
 import { countOutput, isKnown, isPlain, isRunning, ongoingStall, timeToFirstToken } from "./streams.js";
 
@@ -40,14 +40,8 @@ export class Summary {
     const isOne = figures.length === 1;
     value.replaceChildren(...figures.map((figure, side) =>
       make("span", { class: isOne ? "" : "of-side" }, isOne ? null : makeSideName(this.page.facts, side), ...makeFigure(figure))));
+    tile.title = figures.some(({ text }) => text.startsWith("~")) ? TOO_FEW : "";
     tile.classList.toggle("alarm", figures.some(({ isAlarm }) => isAlarm));
-  }
-
-  /* Says of how many streams figures are, where some are not known well enough. */
-  note(keys, streams, figure) {
-    const known = streams.filter((stream) => isKnown(stream, figure)).length;
-    const text = known < streams.length ? `of ${formatCount(known)} of ${formatCount(streams.length)} streams; the others are not known` : "";
-    for (const key of keys) this.tiles.get(key).tile.title = text;
   }
 
   show(key, isShown) {
@@ -78,14 +72,12 @@ export class Summary {
     for (const key of Object.keys(parts[0])) this.set(key, ...parts.map((part) => part[key]));
     const measured = page.shown.filter((stream) => !isPlain(stream));
     this.show("slo", measured.some((stream) => ["met", "missed", "not known"].includes(stream.slo?.verdict)));
-    this.note(["ttft50", "ttft99"], measured.filter((stream) => timeToFirstToken(stream) !== null), "TTFT");
-    this.note(["itl50", "itl99"], measured.filter((stream) => stream.measures?.itl_p50 !== undefined), "ITL");
   }
 }
 
 /* A figure with its unit and the note below, as elements. */
 function makeFigure({ text, below }) {
-  const [, number, unit] = /^([\d.,]+)\s(.+)$/.exec(text) ?? [null, text, ""];
+  const [, number, unit] = /^(~?[\d.,]+)\s(.+)$/.exec(text) ?? [null, text, ""];
   return [number, unit && make("small", {}, unit), below && make("small", { class: "below" }, below)].filter(Boolean);
 }
 
@@ -96,14 +88,16 @@ function summarizePart({ streams, sums }) {
   const stalls = measured.reduce((sum, stream) => sum + (stream.stalls?.length ?? 0) + (stream.more_stalls ?? 0), 0);
   const failed = measured.filter((stream) => stream.outcome === "error" || stream.outcome === "truncated").length;
   const [met, missed, unjudged] = ["met", "missed", "not known"].map((verdict) => measured.filter((stream) => stream.slo?.verdict === verdict).length);
+  const withFirst = measured.filter((stream) => timeToFirstToken(stream) !== null && !isRunning(stream));
+  const withGaps = measured.filter((stream) => stream.measures?.itl_p50 !== undefined);
   const figures = {
     streams: { text: formatCount(measured.length) },
     stalls: { text: formatCount(stalls), isAlarm: stalls > 0 }, failed: { text: formatCount(failed), isAlarm: failed > 0 },
     slo: { text: met + missed ? formatShare(met / (met + missed)) : "–", below: unjudged ? `${formatCount(unjudged)} not known` : "" },
   };
   for (const [percentage, share] of [["50", 0.5], ["99", 0.99]]) {
-    figures[`ttft${percentage}`] = { text: formatFirst(first, least, share) };
-    figures[`itl${percentage}`] = { text: formatSamples(sums.samples, share) };
+    figures[`ttft${percentage}`] = { text: formatFirst(first, least, share), below: describeSetAside(withFirst, "TTFT") };
+    figures[`itl${percentage}`] = { text: formatSamples(sums, share), below: describeSetAside(withGaps, "ITL") };
   }
   return figures;
 }
@@ -111,11 +105,17 @@ function summarizePart({ streams, sums }) {
 /* A percentile of times to first token, with what it may be less by. */
 export function formatFirst(first, least, share, format = formatWithError) {
   const us = quantileOf(first, share);
-  return format(us, shownError(us - quantileOf(least, share), us));
+  return markIfTooFew(format(us, shownError(us - quantileOf(least, share), us)), share, first.length, first.length);
 }
 
 /* A percentile of ITL samples, with what it may be less and more by. */
-export function formatSamples(samples, share, format = formatWithError) {
+export function formatSamples({ samples, streams }, share, format = formatWithError) {
   const { below, above } = samples.errors(share);
-  return format(samples.quantile(share), below, above);
+  return markIfTooFew(format(samples.quantile(share), below, above), share, samples.count, streams);
+}
+
+/* How many of the streams that have a figure are not in it, since it is not known well enough. */
+function describeSetAside(streams, figure) {
+  const aside = streams.filter((stream) => !isKnown(stream, figure)).length;
+  return aside ? `${formatCount(aside)} of ${formatCount(streams.length)} set aside` : "";
 }
