@@ -201,6 +201,21 @@ def test_a_tile_counts_the_streams_that_are_set_aside(browser: Browser, save: Sa
     assert browser.run("return document.getElementById('tile-itl50').textContent") == "20.0ms1 of 10 set aside"
 
 
+@needs_browser
+def test_the_share_that_met_the_objective_is_a_range_where_some_are_not_known(
+    browser: Browser, save: Save, tmp_path: Path
+) -> None:
+    stream = describe(tmp_path, 20)
+    verdicts = ["missed", "met", "not known", "not known", "not known"]
+    judged = [
+        stream | {"id": str(number), "slo": {"profile": "chat", "verdict": verdict}}
+        for number, verdict in enumerate(verdicts)
+    ]
+    browser.open(save(judged))
+    browser.wait(ALL)
+    assert browser.run("return document.getElementById('tile-slo').textContent") == "20–80 %3 not known"  # noqa: RUF001
+
+
 RULE = """
 import { markIfTooFew } from "./samples.js";
 const found = [];

@@ -4,7 +4,7 @@ import { drawTimeAxis } from "./axis.js";
 import { Plot, makeHatching } from "./canvas.js";
 import { byId, make, makeButton } from "./dom.js";
 import { formatCount, formatDay, formatDuration, formatWithError, significant } from "./format.js";
-import { drawLaneBase, drawLaneOver, drawLaneTicks, makeKindPalette } from "./lanedraw.js";
+import { drawLaneBase, drawLaneOver, drawLaneTicks, makeEraser, makeKindPalette } from "./lanedraw.js";
 import { ANSWER, HIDDEN, OTHER, REASONING, TOOL, findChunk, forEachGap, numberOutputs } from "./packed.js";
 import { chunksOf, endOf, errorAbove, errorOf, isRunning, timeToFirstToken } from "./streams.js";
 import { DataTable } from "./tables.js";
@@ -161,9 +161,10 @@ export class Detail {
       drawLaneTicks(buffer, palette, keepKind(stream, flag), lane, local);
     });
     this.ticks.getContext("2d").putImageData(buffer.image, 0, 0);
+    const erase = makeEraser(this.ticks, plot.ratio);
     clip();
     shown.forEach((_, place) =>
-      drawLaneOver(context, colors, stream, { left, right, top: 5 + place * 34, height: 24 }, local, page.now, place === 0));
+      drawLaneOver(context, colors, stream, { left, right, top: 5 + place * 34, height: 24 }, local, page.now, erase, place === 0));
     context.restore();
   }
 

@@ -5,7 +5,7 @@ import { Plot, fitText, makeHatching, setFont } from "./canvas.js";
 import { make, makeButton, makeHead } from "./dom.js";
 import { formatClock, formatDuration, formatWithError } from "./format.js";
 import { LaneWindow, orderRows } from "./lanewindow.js";
-import { drawLaneBase, drawLaneOver, drawLaneTicks, makeKindPalette } from "./lanedraw.js";
+import { drawLaneBase, drawLaneOver, drawLaneTicks, makeEraser, makeKindPalette } from "./lanedraw.js";
 import { RowList } from "./rowlist.js";
 import { SideLegend, colorOfSide } from "./sides.js";
 import { chunksOf, endOf, errorAbove, errorOf, isPlain, isRunning, longestStall, ongoingStall, timeToFirstToken } from "./streams.js";
@@ -185,7 +185,8 @@ export class Lanes {
       drawLaneTicks(buffer, palette, stream, clipLane(lane, AXIS_HEIGHT), local);
     }
     this.ticks.getContext("2d").putImageData(buffer.image, 0, 0);
-    for (const { stream, lane, local } of places) drawLaneOver(context, colors, stream, lane, local, page.now);
+    const erase = makeEraser(this.ticks, plot.ratio);
+    for (const { stream, lane, local } of places) drawLaneOver(context, colors, stream, lane, local, page.now, erase);
     context.restore();
     clipTo(context, 0, left, plot.height);
     for (const { stream, y } of places) {

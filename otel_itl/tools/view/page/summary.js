@@ -39,7 +39,7 @@ export class Summary {
     value.dataset.shown = shown;
     const isOne = figures.length === 1;
     value.replaceChildren(...figures.map((figure, side) =>
-      make("span", { class: isOne ? "" : "of-side" }, isOne ? null : makeSideName(this.page.facts, side), ...makeFigure(figure))));
+      make("span", { class: isOne ? "" : "of-side" }, isOne ? null : makeSideName(this.page.facts, side), ...makeFigure(figure, isOne))));
     tile.title = figures.some(({ text }) => text.startsWith("~")) ? TOO_FEW : "";
     tile.classList.toggle("alarm", figures.some(({ isAlarm }) => isAlarm));
   }
@@ -75,10 +75,11 @@ export class Summary {
   }
 }
 
-/* A figure with its unit and the note below, as elements. */
-function makeFigure({ text, below }) {
-  const [, number, unit] = /^(~?[\d.,]+)\s(.+)$/.exec(text) ?? [null, text, ""];
-  return [number, unit && make("small", {}, unit), below && make("small", { class: "below" }, below)].filter(Boolean);
+/* A figure with its unit, what it may be less and more by, and the note below, as elements. */
+function makeFigure({ text, below }, isOne) {
+  const [, number, unit, error] = /^(~?[\d.,]+)\s([^\s(]+)(?:\s(\(.+\)))?$/.exec(text) ?? [null, text, ""];
+  return [number, unit && make("small", {}, unit), error && make("small", { class: isOne ? "below" : "" }, error),
+    below && make("small", { class: "below" }, below)].filter(Boolean);
 }
 
 /* The figures of one side, by the keys of their tiles. */
@@ -93,7 +94,7 @@ function summarizePart({ streams, sums }) {
   const figures = {
     streams: { text: formatCount(measured.length) },
     stalls: { text: formatCount(stalls), isAlarm: stalls > 0 }, failed: { text: formatCount(failed), isAlarm: failed > 0 },
-    slo: { text: met + missed ? formatShare(met / (met + missed)) : "–", below: unjudged ? `${formatCount(unjudged)} not known` : "" },
+    slo: { text: formatMet(met, missed, unjudged), below: unjudged ? `${formatCount(unjudged)} not known` : "" },
   };
   for (const [percentage, share] of [["50", 0.5], ["99", 0.99]]) {
     figures[`ttft${percentage}`] = { text: formatFirst(first, least, share), below: describeSetAside(withFirst, "TTFT") };
@@ -112,6 +113,14 @@ export function formatFirst(first, least, share, format = formatWithError) {
 export function formatSamples({ samples, streams }, share, format = formatWithError) {
   const { below, above } = samples.errors(share);
   return markIfTooFew(format(samples.quantile(share), below, above), share, samples.count, streams);
+}
+
+/* The share of streams that met their objective; where some are not known, the least and the most that it may be. */
+function formatMet(met, missed, unjudged) {
+  const all = met + missed + unjudged;
+  if (!all) return "–";
+  const least = formatShare(met / all);
+  return unjudged ? `${least.replace(" %", "")}–${formatShare((met + unjudged) / all)}` : least;
 }
 
 /* How many of the streams that have a figure are not in it, since it is not known well enough. */
