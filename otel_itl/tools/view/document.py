@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from time import time_ns
 from typing import Any, Final
 
@@ -126,6 +126,12 @@ def put_on_side(described: dict[str, Any], side: int) -> dict[str, Any]:
     return described | {"id": identifier if identifier.startswith(prefix) else prefix + identifier, "side": side}
 
 
+def number_same_names(names: Sequence[str]) -> list[str]:
+    """Return names, with a number behind those that occur several times: the page filters sides by their names."""
+    names = [cut(name) for name in names]
+    return [name if names.count(name) == 1 else f"{name} ({place})" for place, name in enumerate(names, 1)]
+
+
 def describe_page(streams: Iterable[dict[str, Any]], name: str, more: dict[str, Any]) -> dict[str, Any]:
     """Return the document of a page that shows these streams and no others, newest first; `made` is now, in µs.
 
@@ -136,6 +142,7 @@ def describe_page(streams: Iterable[dict[str, Any]], name: str, more: dict[str, 
         more: further keys: `sides` (names), `headline` (what is said above the pictures), and others.
     """
     if "sides" in more:
+        more = more | {"sides": number_same_names(more["sides"])}
         streams = (put_on_side(stream, stream["side"]) for stream in streams)
     newest_first = sorted(streams, key=lambda stream: -stream["start"])
     made = time_ns() // MICROSECOND

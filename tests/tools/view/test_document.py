@@ -17,7 +17,7 @@ from otel_itl.core.timeline import MICROSECOND, Kind, Timeline
 from otel_itl.tools.report import json_text
 from otel_itl.tools.report.reading.span_facts import SLOFacts, SpanFacts
 from otel_itl.tools.report.reading.streams import StoredStream
-from otel_itl.tools.view.document import describe_stream
+from otel_itl.tools.view.document import describe_page, describe_stream
 from otel_itl.tools.view.moments import HIDDEN, UNMEASURED, draw_chunks
 from otel_itl.tools.view.packing import encode_runs, pack_chunks
 
@@ -146,3 +146,9 @@ def test_nan_is_not_read_as_json_without_orjson(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "orjson", None)
     with pytest.raises(ValueError, match="NaN is not JSON"):
         run_path(json_text.__file__)["parse_json"](b'{"ratio": NaN}')
+
+
+def test_sides_of_one_name_and_the_same_stream_on_both_stay_distinct() -> None:
+    stream = {"id": "t-s-1", "start": 1}
+    page = describe_page([stream | {"side": side} for side in (0, 1)], "a and a", {"sides": ["a", "a"]})
+    assert (page["sides"], [stream["id"] for stream in page["streams"]]) == (["a (1)", "a (2)"], ["0.t-s-1", "1.t-s-1"])

@@ -172,7 +172,7 @@ def test_a_tile_shows_by_how_much_its_figure_may_be_wrong(browser: Browser, save
     browser.wait(ALL)
     tile = browser.run("return document.getElementById('tile-ttft50').textContent")
     cell = browser.run("return document.querySelector('#models tbody tr').cells[3].textContent")
-    assert (tile, cell) == ("200ms (-50)", "200 (-50)")
+    assert (tile, cell) == ("200ms(-50)", "200 (-50)")
 
 
 @needs_browser

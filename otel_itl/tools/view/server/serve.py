@@ -22,6 +22,7 @@ from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.reading.documents import display_name
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.render.number_format import pluralize
+from otel_itl.tools.view.document import number_same_names
 from otel_itl.tools.view.server.app import ViewApp
 from otel_itl.tools.view.server.assembler import Assembler
 from otel_itl.tools.view.server.follow import FileFollower
@@ -229,8 +230,9 @@ def _name_sides(sources: Sequence[str]) -> list[str]:
     """Return a name for each file: its own, or its whole path where several have the same, numbered where those do."""
     paths = [Path(display_name(source)) for source in sources]
     own = [path.name for path in paths]
-    names = [name if own.count(name) == 1 else str(path) for name, path in zip(own, paths, strict=True)]
-    return [name if names.count(name) == 1 else f"{name} ({place})" for place, name in enumerate(names, 1)]
+    return number_same_names(
+        [name if own.count(name) == 1 else str(path) for name, path in zip(own, paths, strict=True)]
+    )
 
 
 def _find_own_address() -> str:
