@@ -15,10 +15,11 @@ from otel_itl.core.measures import Measures
 from otel_itl.core.metric_conventions import LATENCY_BUCKETS
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
-from otel_itl.tools.report.certainty import Flag, Known, KnownCollector, is_blocked
+from otel_itl.tools.report.certainty import Flag, Known, is_blocked
 from otel_itl.tools.report.other_tools import summary_as
 from otel_itl.tools.report.reading.span_facts import StallFacts
 from otel_itl.tools.report.reading.streams import StoredStream
+from otel_itl.tools.report.set_aside import KnownCollector
 from otel_itl.tools.report.stalls import StallGroup, group_stalls
 
 FINISHED: Final = frozenset({Outcome.COMPLETED, Outcome.TRUNCATED})

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from otel_itl.core.slo import Objectives
-from otel_itl.tools.report.certainty import Known, KnownCollector
+from otel_itl.tools.report.certainty import Known
 from otel_itl.tools.report.model_summary import KNOWN, ModelCollector, ModelSummary
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import StoredStream
 from otel_itl.tools.report.sessions import SessionCollector, SessionSummary
+from otel_itl.tools.report.set_aside import KnownCollector
 from otel_itl.tools.report.slo import SLOCollector, SLOSummary
 from otel_itl.tools.report.stalls import collect_stalls
 from otel_itl.tools.report.worst_stream import WorstStream, describe_worst, longest_latency

@@ -103,10 +103,10 @@ def test_the_operations_of_a_row_are_listed(made: Any) -> None:
 
 
 def test_every_sample_is_in_one_bucket(made: Any) -> None:
-    row = row_of(made.timeline(0.5, 0.6, 20, 20.1, 40_000))
+    row = row_of(made.timeline(20, 20.1), made.timeline(4, 4.1), made.timeline(19, 40_000))
     held = {index: number for index, number in enumerate(row.latency_buckets) if number}
     at = LATENCY_BUCKETS.index
-    assert held == {at(0.0005): 1, at(0.001): 1, at(0.02): 1, at(0.025): 1, len(LATENCY_BUCKETS): 1}
+    assert held == {at(0.004): 1, at(0.005): 1, at(0.02): 2, at(0.025): 1, len(LATENCY_BUCKETS): 1}
 
 
 def test_hidden_gaps_and_slow_callers_are_counted(made: Any) -> None:

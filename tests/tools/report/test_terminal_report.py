@@ -377,7 +377,7 @@ def late(timeline: Timeline, *milliseconds: float) -> Timeline:
 
 def test_a_model_says_how_many_streams_are_uncertain_and_why(shown: Shown, made: Any) -> None:
     streams = [late(made.timeline(20, 20), milliseconds) for milliseconds in (0, 10, 120)]
-    note = "TTFT: 2 of 3 known to 65 ms (median), 120 ms (worst), 1 left out: its loop or process was blocked"
+    note = "TTFT: 2 of 3 known to 65 ms (median), 120 ms (worst), 1 set aside: its loop or process was blocked"
     assert note in " ".join(shown(*streams).splitlines())
 
 
