@@ -83,8 +83,8 @@ def _figure_table(definition: ToolDefinition, rows: Sequence[ModelSummary]) -> T
                 values = {statistic: figures[definition.statistic_name(figure, statistic)] for statistic in statistics}
                 cells = [_cell(name, statistic, value) for statistic, value in values.items()]
                 table.add_row(_indented(_without_unit(name)), *map(Text, cells))
-            for figure in definition.run_figures:
-                table.add_row(_indented(figure.name), Text(_plain(figures[figure.name])))
+            for of_run in definition.run_figures:
+                table.add_row(_indented(of_run.name), Text(_plain(figures[of_run.name])))
     return table
 
 
