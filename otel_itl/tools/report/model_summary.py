@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from math import fsum
 from typing import Final
@@ -21,6 +21,7 @@ from otel_itl.tools.report.reading.span_facts import StallFacts
 from otel_itl.tools.report.reading.streams import StoredStream
 from otel_itl.tools.report.set_aside import KnownCollector
 from otel_itl.tools.report.stalls import StallGroup, group_stalls
+from otel_itl.tools.report.too_few import has_too_few
 
 FINISHED: Final = frozenset({Outcome.COMPLETED, Outcome.TRUNCATED})
 """Outcomes of the streams in another tool's figures: to the tools, any other request has failed."""
@@ -46,6 +47,8 @@ class Distribution:
     p99: float | None
     max: float | None
     mean: float | None
+    too_few: Sequence[str] = ()
+    """The percentiles that the samples are too few for (`too_few`): `p95`, `p99`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +136,8 @@ class ModelSummary:
     known: Mapping[str, Known]
     """How many streams `time_to_first_token`, `inter_token_latency` and `time_per_output_token` are of, and how well
     they are known. A stream whose figure is not known to half of itself is not in it."""
+    errors: Mapping[str, int] = field(default_factory=dict)
+    """Type of an error → streams that ended with it, the most frequent first; those without a type are left out."""
     figures: Mapping[str, float | None] | None = None
     """The figures of the finished streams as another tool defines them; None: not asked for."""
 
@@ -164,6 +169,7 @@ class ModelCollector:
         self._finished: list[Timeline] = []
         self._operations: set[str] = set()
         self._outcomes: Counter[str] = Counter()
+        self._errors: Counter[str] = Counter()
         self._samples = array("d")
         self._first_tokens = array("d")
         self._paced_time = 0
@@ -174,7 +180,7 @@ class ModelCollector:
         """Of each buffered stream its chunks, those in bursts, and the time and number of gaps from burst to burst."""
         self._host_delays = array("d")
         self._server_times: defaultdict[str, list[float]] = defaultdict(list)
-        self.known = {figure: KnownCollector(field) for figure, field in KNOWN.items()}
+        self.known = {figure: KnownCollector(name) for figure, name in KNOWN.items()}
 
     def add(self, stream: StoredStream, stalls: Sequence[StallFacts]) -> None:
         """Add a stream, which has these stalls."""
@@ -185,6 +191,8 @@ class ModelCollector:
             self._finished.append(stream.timeline)
         self._operations.add(stream.operation)
         self._outcomes[stream.timeline.outcome.value] += 1
+        if facts.error_type is not None and stream.timeline.outcome is Outcome.ERROR:
+            self._errors[facts.error_type] += 1
         self._pool(stream)
         self._stalls.extend(stalls)
         if measures.is_buffered:
@@ -207,7 +215,7 @@ class ModelCollector:
 
     def summary(self, provider: str, model: str) -> ModelSummary:
         """Summarize the streams that were added, of which there is at least one."""
-        samples = sorted(self._samples)
+        samples, known = sorted(self._samples), {figure: one.summary() for figure, one in self.known.items()}
         per_token = self._paced_time / self._paced_tokens / SECOND if self._paced_tokens else None
         return ModelSummary(
             provider=provider,
@@ -215,8 +223,9 @@ class ModelCollector:
             operations=sorted(self._operations),
             streams=self._outcomes.total(),
             outcomes=dict(sorted(self._outcomes.items())),
-            time_to_first_token=_distribution(sorted(self._first_tokens), min_samples=1),
-            inter_token_latency=_distribution(samples, min_samples=2),
+            errors=dict(self._errors.most_common()),
+            time_to_first_token=_distribution(sorted(self._first_tokens), len(self._first_tokens), min_samples=1),
+            inter_token_latency=_distribution(samples, known["inter_token_latency"].streams, min_samples=2),
             latency_buckets=_count_in_buckets(samples),
             time_per_output_token=per_token,
             output_speed=1 / per_token if per_token else None,
@@ -225,7 +234,7 @@ class ModelCollector:
             buffered=self._summarize_buffered(),
             server=self._summarize_server_times(),
             stalls=group_stalls(self._stalls),
-            known={figure: collector.summary() for figure, collector in self.known.items()},
+            known=known,
             figures=None if self._tool is None else summary_as(self._finished, self._tool),
         )
 
@@ -269,14 +278,14 @@ class ModelCollector:
         """Sum up what the servers reported of their own time; None: they reported nothing."""
         if not self._server_times:
             return None
-        names = [field.name for field in fields(ServerTimes) if field.name != "streams"]
+        names = [one.name for one in fields(ServerTimes) if one.name != "streams"]
         times = {name: sorted(self._server_times[name]) for name in names}
         medians = {name: percentile(seconds, 50) if seconds else None for name, seconds in times.items()}
         return ServerTimes(streams=len(self._server_times["duration"]), **medians)
 
 
-def _distribution(ordered: list[float], *, min_samples: int) -> Distribution:
-    """Return the distribution of ascending nanoseconds, in seconds."""
+def _distribution(ordered: list[float], streams: int, *, min_samples: int) -> Distribution:
+    """Return the distribution of ascending nanoseconds of some streams, in seconds."""
     count = len(ordered)
     if count < min_samples:
         return Distribution(count=count, p50=None, p95=None, p99=None, max=None, mean=None)
@@ -287,6 +296,7 @@ def _distribution(ordered: list[float], *, min_samples: int) -> Distribution:
         p99=percentile(ordered, 99) / SECOND,
         max=ordered[-1] / SECOND,
         mean=fsum(ordered) / count / SECOND,
+        too_few=[f"p{q}" for q in (50, 95, 99) if has_too_few(q, count, streams)],
     )
 
 

@@ -10,24 +10,27 @@ from rich.padding import Padding
 from rich.text import Text
 
 from otel_itl.core.metric_conventions import LATENCY_BUCKETS
+from otel_itl.core.timeline import Outcome
 from otel_itl.tools.report.certainty import Flag, Known, describe_figures, describe_remedies
-from otel_itl.tools.report.model_summary import ModelSummary
+from otel_itl.tools.report.model_summary import Distribution, ModelSummary
 from otel_itl.tools.report.render.number_format import (
     ABSENT,
     format_count,
     format_duration,
     format_edge,
+    format_milliseconds,
     format_rate,
     format_share,
     make_printable,
     pluralize,
 )
 from otel_itl.tools.report.render.styles import FAILURES, STYLES
-from otel_itl.tools.report.render.tables import INDENT, Column, NamedTable, count_column, time_column
+from otel_itl.tools.report.render.tables import INDENT, Column, NamedTable, count_column, fit_columns, time_column
 from otel_itl.tools.report.render.terminal import Terminal
 from otel_itl.tools.report.render.timeline_chart import Glyphs
 from otel_itl.tools.report.slo import SLOSummary
 from otel_itl.tools.report.stalls import DEFAULT_POLICY
+from otel_itl.tools.report.too_few import LEGEND, mark_if
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 _MIN_OUTCOMES_WIDTH = 12
 _MIN_HISTOGRAM_WIDTH = 12
 """Fewer columns do not show the shape of a distribution."""
+_MAX_ERROR_TYPES = 3
+"""Types of errors that are named; JSON has all."""
 _MARK = "*"
 """Stands behind the name of a model whose figures have a note."""
 
@@ -53,10 +58,26 @@ def _format_met(summary: SLOSummary) -> Text:
     return Text(format_share(least, streams) if least == most else bounds, style=STYLES["outcome"] if is_missed else "")
 
 
+def _sample_column(name: str, field: str, group: str) -> Column:
+    """Return a column of a figure of a `Distribution`, given its field; one of too few samples is marked.
+
+    Of one sample there is one figure, its median.
+    """
+
+    def show(row: ModelSummary) -> str:
+        """Return the cell of a model."""
+        found: Distribution = getattr(row, field)
+        if found.count == 1 and name != "p50":
+            return ABSENT
+        return mark_if(format_milliseconds(getattr(found, name)), is_of_too_few=name in found.too_few)
+
+    return Column(name, 6, group=group, cell=show)
+
+
 _LATENCIES: Final = (
-    *(time_column(name, f"time_to_first_token.{name}", group="TTFT, ms") for name in ("p50", "p95", "p99")),
+    *(_sample_column(name, "time_to_first_token", "TTFT, ms") for name in ("p50", "p95", "p99")),
     *(
-        time_column(name, f"inter_token_latency.{name}", group="inter-token latency, ms")
+        _sample_column(name, "inter_token_latency", "inter-token latency, ms")
         for name in ("p50", "p95", "p99", "max", "mean")
     ),
     time_column("ms", "time_per_output_token", above="TPOT"),
@@ -69,9 +90,8 @@ _COUNTS: Final = (
     count_column("imputed", "imputed", 8, above="gaps"),
     count_column("excluded", "excluded", 9, above="gaps"),
     count_column("bound", "consumer_bound", 8, above="caller-"),
+    count_column("bound", "host_bound", 7, above="host-"),
 )
-_HOST_BOUND: Final = count_column("bound", "host_bound", 7, above="host-")
-"""A column that is shown where there are such streams."""
 _BY_SERVER: Final = {
     "load": "load",
     "prompt": "prompt",
@@ -104,7 +124,7 @@ _TITLES: Final = {"time_to_first_token": "TTFT", "inter_token_latency": "ITL p99
 
 def latency_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTable:
     """Return a table with the latencies of each model; where there is room, with a histogram of its ITL."""
-    table = NamedTable(map(mark_model, rows), terminal, _LATENCIES)
+    table = NamedTable(map(mark_model, rows), terminal, fit_columns(_LATENCIES, rows))
     buckets = _buckets_to_show(rows, table.room - INDENT)
 
     def draw(row: ModelSummary) -> Text:
@@ -120,8 +140,7 @@ def latency_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTabl
 
 def stream_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTable:
     """Return a table with the counts and the outcomes of the streams of each model."""
-    columns = (*_COUNTS, _HOST_BOUND) if any(row.host_bound for row in rows) else _COUNTS
-    table = NamedTable((row.model for row in rows), terminal, columns, reserved=_MIN_OUTCOMES_WIDTH)
+    table = NamedTable((row.model for row in rows), terminal, fit_columns(_COUNTS, rows), reserved=_MIN_OUTCOMES_WIDTH)
     room = table.room
 
     def describe(row: ModelSummary) -> Padding:
@@ -136,7 +155,7 @@ def stream_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTable
 def server_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTable:
     """Return a table with the medians of what servers report of their own work, beside those that were measured."""
     rows = [row for row in rows if row.server is not None]
-    table = NamedTable((row.model for row in rows), terminal, _SERVER)
+    table = NamedTable((row.model for row in rows), terminal, fit_columns(_SERVER, rows))
     table.add_models(rows)
     return table
 
@@ -144,7 +163,8 @@ def server_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTable
 def stall_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[RenderableType]:
     """Yield a table with a line for each phase and cause of each model that stalled, and its footnote."""
     rows = [row for row in rows if row.stalls]
-    table = NamedTable((row.model for row in rows), terminal, _STALLS, "stalls")
+    columns = fit_columns(_STALLS, [group for row in rows for group in row.stalls])
+    table = NamedTable((row.model for row in rows), terminal, columns, "stalls")
     table.add_models(rows, lines=lambda row: row.stalls)
     yield table
     if any(row.streams_with_derived_stalls and group.cause is None for row in rows for group in row.stalls):
@@ -178,6 +198,12 @@ def buffering_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
         if row.buffered.pace is not None:
             note.append(f", {format_duration(row.buffered.pace)} a chunk from burst to burst")
         yield note
+
+
+def too_few_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
+    """Yield what the mark of a percentile means, where any is marked."""
+    if any(row.time_to_first_token.too_few or row.inter_token_latency.too_few for row in rows):
+        yield Text(LEGEND, style=STYLES["head"])
 
 
 def known_notes(known: Mapping[str, Known]) -> Iterator[Text]:
@@ -220,7 +246,7 @@ def _outcomes(row: ModelSummary, room: int) -> Text:
     """Return the outcomes in words, wrapped between them at this width."""
     words, used = Text(overflow="fold"), 0
     for outcome, count in row.outcomes.items():
-        word = f"{count:,} {outcome}"
+        word = f"{count:,} {outcome}{_error_types(row) if outcome == Outcome.ERROR.value else ''}"
         if used:
             fits = used + len(", ") + len(word) < room  # a comma may follow
             words.append(", " if fits else ",\n")
@@ -230,11 +256,19 @@ def _outcomes(row: ModelSummary, room: int) -> Text:
     return words
 
 
+def _error_types(row: ModelSummary) -> str:
+    """Return the most frequent types of the errors of a model: ` (12 RateLimitError, 2 others)`; empty without any."""
+    named = [f"{count:,} {make_printable(name)}" for name, count in list(row.errors.items())[:_MAX_ERROR_TYPES]]
+    others = row.outcomes[Outcome.ERROR.value] - sum(list(row.errors.values())[:_MAX_ERROR_TYPES])
+    return f" ({', '.join([*named, *([f'{others:,} of other types'] if others else [])])})" if named else ""
+
+
 def slo_table(summaries: Sequence[SLOSummary], terminal: Terminal) -> Iterator[RenderableType]:
     """Yield a table with a line for each SLO; where there is room, with the fluidity index."""
     widest = max(len(_objectives(summary)) for summary in summaries) + INDENT
     names_width = max(len(summary.profile) for summary in summaries) + INDENT
-    columns = [Column("", widest, kind="fold", cell=lambda slo: "  " + _objectives(slo)), *_SLO]
+    named = Column("", widest, kind="fold", cell=lambda slo: "  " + _objectives(slo))
+    columns = [named, *fit_columns(_SLO, summaries)]
     has_fluidity = any(summary.fluidity is not None for summary in summaries)
     if has_fluidity and names_width + sum(one.width for one in (*columns, _FLUIDITY)) <= terminal.console.width:
         columns.append(_FLUIDITY)

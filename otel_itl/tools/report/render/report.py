@@ -17,6 +17,7 @@ from otel_itl.tools.report.render.model_tables import (
     slo_table,
     stall_table,
     stream_table,
+    too_few_notes,
 )
 from otel_itl.tools.report.render.other_tool_tables import other_tool_tables
 from otel_itl.tools.report.render.session_tables import request_table, session_table
@@ -44,6 +45,7 @@ def _parts(report: Report, terminal: Terminal) -> Iterator[RenderableType]:
         yield from other_tool_tables(report.tool, report.rows)
     yield from buffering_notes(report.rows)
     if report.tool is None:
+        yield from too_few_notes(report.rows)
         yield from known_notes(report.known)
     yield Text()
     yield stream_table(report.rows, terminal)
