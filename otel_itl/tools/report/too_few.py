@@ -14,7 +14,7 @@ MIN_STREAMS: Final = 5
 """Streams, or other independent samples, that any percentile needs."""
 MARK: Final = "~"
 """Stands before a percentile of too few samples."""
-LEGEND: Final = f"{MARK} of too few samples: p95 needs 200 samples, p99 1,000, of 5 streams; p50 needs 5"
+LEGEND: Final = f"{MARK} of too few samples: p95 needs 200, p99 1,000, of 5 streams; p50 needs 5"
 
 _MEDIAN: Final = 50
 

@@ -106,19 +106,20 @@ _SERVER: Final = (
     *(time_column(name, f"server.{field}", 7, group="measured here, ms") for name, field in _MEASURED.items()),
 )
 _STALLS: Final = (
-    Column("  phase", 13, kind="text", cell=lambda group: _words(group.phase)),
-    Column("  cause", 13, kind="text", cell=lambda group: _words(group.cause)),
+    Column("  phase", 0, kind="text", cell=lambda group: _words(group.phase)),
+    Column("  cause", 0, kind="text", cell=lambda group: _words(group.cause)),
     count_column("count", "count", 7),
-    Column("total", 9, cell=lambda group: format_duration(group.duration)),
-    Column("longest", 9, cell=lambda group: Text(format_duration(group.longest), style=STYLES["longest gap"])),
+    Column("total", 7, cell=lambda group: format_duration(group.duration)),
+    Column("longest", 8, cell=lambda group: Text(format_duration(group.longest), style=STYLES["longest gap"])),
 )
 _SLO: Final = (
-    Column("streams", 9, cell=lambda slo: format_count(_count_all(slo))),
-    Column("met", 13, cell=_format_met),
-    Column("gaps", 9, cell=lambda slo: ABSENT if slo.gaps is None else format_count(slo.gaps)),
+    Column("", 0, kind="text", cell=lambda slo: "  " + _objectives(slo)),
+    Column("streams", 8, cell=lambda slo: format_count(_count_all(slo))),
+    Column("met", 7, cell=_format_met),
+    Column("gaps", 6, cell=lambda slo: ABSENT if slo.gaps is None else format_count(slo.gaps)),
     Column("met", 8, cell=lambda slo: format_share(slo.gaps_met or 0, slo.gaps) if slo.gaps else ABSENT),
+    Column("fluidity", 10, cell=lambda slo: ABSENT if slo.fluidity is None else f"{slo.fluidity:.3f}"),
 )
-_FLUIDITY: Final = Column("fluidity", 10, cell=lambda slo: ABSENT if slo.fluidity is None else f"{slo.fluidity:.3f}")
 _TITLES: Final = {"time_to_first_token": "TTFT", "inter_token_latency": "ITL p99", "time_per_output_token": "TPOT"}
 
 
@@ -181,6 +182,19 @@ def _words(name: str | None) -> str:
 def mark_model(row: ModelSummary) -> str:
     """Return the name of a model, marked if any of its streams is buffered."""
     return row.model if row.buffered is None else row.model + _MARK
+
+
+def error_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
+    """Yield a line for each model with errors of which the type is known: the most frequent types."""
+    for row in rows:
+        if row.errors:
+            most = list(row.errors.items())[:_MAX_ERROR_TYPES]
+            others = row.outcomes[Outcome.ERROR.value] - sum(count for _, count in most)
+            types = [f"{count:,} {name}" for name, count in most] + ([pluralize(others, "other")] if others else [])
+            note = Text.assemble((make_printable(f"{row.provider} "), STYLES["head"]))
+            note.append(make_printable(row.model), style=STYLES["provider"])
+            note.append(make_printable(f": {', '.join(types)}"), style=STYLES["outcome"])
+            yield note
 
 
 def buffering_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
@@ -246,7 +260,7 @@ def _outcomes(row: ModelSummary, room: int) -> Text:
     """Return the outcomes in words, wrapped between them at this width."""
     words, used = Text(overflow="fold"), 0
     for outcome, count in row.outcomes.items():
-        word = f"{count:,} {outcome}{_error_types(row) if outcome == Outcome.ERROR.value else ''}"
+        word = f"{count:,} {outcome}"
         if used:
             fits = used + len(", ") + len(word) < room  # a comma may follow
             words.append(", " if fits else ",\n")
@@ -256,22 +270,9 @@ def _outcomes(row: ModelSummary, room: int) -> Text:
     return words
 
 
-def _error_types(row: ModelSummary) -> str:
-    """Return the most frequent types of the errors of a model: ` (12 RateLimitError, 2 others)`; empty without any."""
-    named = [f"{count:,} {make_printable(name)}" for name, count in list(row.errors.items())[:_MAX_ERROR_TYPES]]
-    others = row.outcomes[Outcome.ERROR.value] - sum(list(row.errors.values())[:_MAX_ERROR_TYPES])
-    return f" ({', '.join([*named, *([f'{others:,} of other types'] if others else [])])})" if named else ""
-
-
 def slo_table(summaries: Sequence[SLOSummary], terminal: Terminal) -> Iterator[RenderableType]:
-    """Yield a table with a line for each SLO; where there is room, with the fluidity index."""
-    widest = max(len(_objectives(summary)) for summary in summaries) + INDENT
-    names_width = max(len(summary.profile) for summary in summaries) + INDENT
-    named = Column("", widest, kind="fold", cell=lambda slo: "  " + _objectives(slo))
-    columns = [named, *fit_columns(_SLO, summaries)]
-    has_fluidity = any(summary.fluidity is not None for summary in summaries)
-    if has_fluidity and names_width + sum(one.width for one in (*columns, _FLUIDITY)) <= terminal.console.width:
-        columns.append(_FLUIDITY)
+    """Yield a table with a line for each SLO."""
+    columns = fit_columns(_SLO, summaries)
     table = NamedTable((summary.profile for summary in summaries), terminal, columns, "objectives")
     table.add_rows(summaries, lambda summary: summary.profile)
     yield table

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from otel_itl.tools.report.render.model_tables import (
     buffering_notes,
+    error_notes,
     known_notes,
     latency_table,
     remedies,
@@ -21,6 +22,7 @@ from otel_itl.tools.report.render.model_tables import (
 )
 from otel_itl.tools.report.render.other_tool_tables import other_tool_tables
 from otel_itl.tools.report.render.session_tables import request_table, session_table
+from otel_itl.tools.report.render.styles import STYLES
 from otel_itl.tools.report.render.terminal import Terminal, print_to
 from otel_itl.tools.report.render.worst_stream import worst_stream_parts
 from otel_itl.tools.report.sessions import SessionSummary
@@ -42,13 +44,14 @@ def _parts(report: Report, terminal: Terminal) -> Iterator[RenderableType]:
     if report.tool is None:
         yield latency_table(report.rows, terminal)
     else:
-        yield from other_tool_tables(report.tool, report.rows)
+        yield from other_tool_tables(report.tool, report.rows, terminal)
     yield from buffering_notes(report.rows)
     if report.tool is None:
         yield from too_few_notes(report.rows)
         yield from known_notes(report.known)
     yield Text()
     yield stream_table(report.rows, terminal)
+    yield from error_notes(report.rows)
     yield from remedies(report.rows)
     if any(row.server for row in report.rows):
         yield from (Text(), server_table(report.rows, terminal))
@@ -60,3 +63,5 @@ def _parts(report: Report, terminal: Terminal) -> Iterator[RenderableType]:
         yield from (Text(), *session_table(report.sessions, terminal))
     if report.worst is not None:
         yield from (Text(), *worst_stream_parts(report.worst, terminal))
+    if terminal.is_plain and (report.sessions or report.worst is not None):
+        yield Text(f"heights, from low to high: {' '.join(terminal.glyphs.levels)}", style=STYLES["head"])

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 MAX_SESSIONS = 20
 """Sessions shown in a terminal: a fleet has thousands. JSON has them all."""
-_MAX_CHART_WIDTH, _MIN_CHART_WIDTH = 32, 6
+_MAX_CHART_WIDTH, _MIN_CHART_WIDTH = 32, len("by request")
 """Columns of the chart of a session: further requests share columns; a narrower chart is left out."""
 _FULL_HEIGHT = 3.0
 """A request that is this many times slower than usual fills its column: one stall must not flatten the others."""
@@ -145,7 +145,7 @@ def session_table(sessions: Sequence[SessionSummary], terminal: Terminal) -> Ite
 
     if chart_width >= _MIN_CHART_WIDTH:
         width = chart_width + INDENT
-        table.add_columns(Column("  by request"[:width], width, kind="text", cell=draw))
+        table.add_columns(Column("  by request", width, kind="text", cell=draw))
     table.add_rows(shown, lambda session: session.session)
     yield table
     if len(sessions) > len(shown):
@@ -178,9 +178,9 @@ def _model_column(requests: Sequence[RequestSummary], terminal: Terminal, room: 
     names = {make_printable(request.model) for request in requests}
     dots = "..." if terminal.is_plain else "…"
     longest = max(map(cell_len, names))
-    width = max(min(longest, room - INDENT), min(longest, _MIN_MODEL_WIDTH))
-    if len({shorten_middle(name, width, dots) for name in names}) < len(names):
-        width = min(longest, terminal.console.width // 2)
+    least = min(max(room - INDENT, _MIN_MODEL_WIDTH), longest)
+    widths = range(least, longest)
+    width = next((one for one in widths if len({shorten_middle(n, one, dots) for n in names}) == len(names)), longest)
 
     def show(request: RequestSummary) -> str:
         """Return the cell of a request."""
