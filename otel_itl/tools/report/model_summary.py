@@ -136,10 +136,17 @@ class ModelSummary:
     known: Mapping[str, Known]
     """How many streams `time_to_first_token`, `inter_token_latency` and `time_per_output_token` are of, and how well
     they are known. A stream whose figure is not known to half of itself is not in it."""
+    group: str | None = None
+    """The value of the attribute by which models are split; None: they are not."""
     errors: Mapping[str, int] = field(default_factory=dict)
     """Type of an error → streams that ended with it, the most frequent first; those without a type are left out."""
     figures: Mapping[str, float | None] | None = None
     """The figures of the finished streams as another tool defines them; None: not asked for."""
+
+    @property
+    def name(self) -> str:
+        """The model, with the value that the row is of, if there is one: `gpt-4o, acme`."""
+        return self.model if self.group is None else f"{self.model}, {self.group}"
 
     @property
     def flags(self) -> Counter[Flag]:
@@ -213,13 +220,14 @@ class ModelCollector:
             streams_with_derived_stalls=int(facts.stalls is None),
         )
 
-    def summary(self, provider: str, model: str) -> ModelSummary:
-        """Summarize the streams that were added, of which there is at least one."""
+    def summary(self, provider: str, model: str, group: str | None = None) -> ModelSummary:
+        """Summarize the streams that were added, of which there is at least one; `group` as in the summary."""
         samples, known = sorted(self._samples), {figure: one.summary() for figure, one in self.known.items()}
         per_token = self._paced_time / self._paced_tokens / SECOND if self._paced_tokens else None
         return ModelSummary(
             provider=provider,
             model=model,
+            group=group,
             operations=sorted(self._operations),
             streams=self._outcomes.total(),
             outcomes=dict(sorted(self._outcomes.items())),

@@ -141,7 +141,7 @@ def latency_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTabl
 
 def stream_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTable:
     """Return a table with the counts and the outcomes of the streams of each model."""
-    table = NamedTable((row.model for row in rows), terminal, fit_columns(_COUNTS, rows), reserved=_MIN_OUTCOMES_WIDTH)
+    table = NamedTable((row.name for row in rows), terminal, fit_columns(_COUNTS, rows), reserved=_MIN_OUTCOMES_WIDTH)
     room = table.room
 
     def describe(row: ModelSummary) -> Padding:
@@ -156,7 +156,7 @@ def stream_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTable
 def server_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTable:
     """Return a table with the medians of what servers report of their own work, beside those that were measured."""
     rows = [row for row in rows if row.server is not None]
-    table = NamedTable((row.model for row in rows), terminal, fit_columns(_SERVER, rows))
+    table = NamedTable((row.name for row in rows), terminal, fit_columns(_SERVER, rows))
     table.add_models(rows)
     return table
 
@@ -165,7 +165,7 @@ def stall_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[Re
     """Yield a table with a line for each phase and cause of each model that stalled, and its footnote."""
     rows = [row for row in rows if row.stalls]
     columns = fit_columns(_STALLS, [group for row in rows for group in row.stalls])
-    table = NamedTable((row.model for row in rows), terminal, columns, "stalls")
+    table = NamedTable((row.name for row in rows), terminal, columns, "stalls")
     table.add_models(rows, lines=lambda row: row.stalls)
     yield table
     if any(row.streams_with_derived_stalls and group.cause is None for row in rows for group in row.stalls):
@@ -181,7 +181,7 @@ def _words(name: str | None) -> str:
 
 def mark_model(row: ModelSummary) -> str:
     """Return the name of a model, marked if any of its streams is buffered."""
-    return row.model if row.buffered is None else row.model + _MARK
+    return row.name if row.buffered is None else row.name + _MARK
 
 
 def error_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
@@ -192,7 +192,7 @@ def error_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
             others = row.outcomes[Outcome.ERROR.value] - sum(count for _, count in most)
             types = [f"{count:,} {name}" for name, count in most] + ([pluralize(others, "other")] if others else [])
             note = Text.assemble((make_printable(f"{row.provider} "), STYLES["head"]))
-            note.append(make_printable(row.model), style=STYLES["provider"])
+            note.append(make_printable(row.name), style=STYLES["provider"])
             note.append(make_printable(f": {', '.join(types)}"), style=STYLES["outcome"])
             yield note
 
@@ -205,7 +205,7 @@ def buffering_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
         share = format_share(round(row.buffered.burst_ratio * 1_000), 1_000)
         note = Text()
         note.append(f"{_MARK} {make_printable(row.provider)} ", style=STYLES["head"])
-        note.append(make_printable(row.model), style=STYLES["provider"])
+        note.append(make_printable(row.name), style=STYLES["provider"])
         if row.buffered.streams < row.streams:
             note.append(f", {row.buffered.streams:,} of {row.streams:,} streams")
         note.append(f": {share} of the chunks came in bursts: the pace is the proxy's")
@@ -276,6 +276,10 @@ def slo_table(summaries: Sequence[SLOSummary], terminal: Terminal) -> Iterator[R
     table = NamedTable((summary.profile for summary in summaries), terminal, columns, "objectives")
     table.add_rows(summaries, lambda summary: summary.profile)
     yield table
+    yield Text(
+        "met: streams by TTFT, stalls and gaps, as on spans; the metric itl.client.slo.streams does without the gaps",
+        style=STYLES["head"],
+    )
     unknown = [
         f"{summary.streams_not_known:,} of {pluralize(_count_all(summary), 'stream')} by {summary.profile}"
         for summary in summaries

@@ -68,7 +68,7 @@ def figures_line(figures: Mapping[str, float | None]) -> Text:
 def _figure_table(definition: ToolDefinition, rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTable:
     """Return a table with a line for each figure of each model, and a column for each statistic."""
     statistics = definition.statistics.split()
-    lines = {(row.provider, row.model): list(_figure_lines(definition, statistics, row)) for row in rows}
+    lines = {(row.provider, row.name): list(_figure_lines(definition, statistics, row)) for row in rows}
     names = [name for of_row in lines.values() for name, _ in of_row]
     cells = [cells for of_row in lines.values() for _, cells in of_row]
     columns = [
@@ -80,7 +80,7 @@ def _figure_table(definition: ToolDefinition, rows: Sequence[ModelSummary], term
         table.add_group(provider)
         for row in of_provider:
             table.add_group(f"  {mark_model(row)}, {pluralize(row.finished, 'stream')}")
-            for name, line in lines[row.provider, row.model]:
+            for name, line in lines[row.provider, row.name]:
                 table.add_row(name, *line)
     return table
 

@@ -166,7 +166,7 @@ class NamedTable:
     def add_models(
         self,
         rows: Iterable[ModelSummary],
-        name: Callable[[ModelSummary], str] = attrgetter("model"),
+        name: Callable[[ModelSummary], str] = attrgetter("name"),
         lines: Callable[[ModelSummary], Sequence[Any]] = lambda row: [row],
     ) -> None:
         """Add the lines of each model, the first with its name, below a line for each provider.
