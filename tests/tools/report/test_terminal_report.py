@@ -458,3 +458,10 @@ def test_a_request_of_a_session_is_shown_with_its_errors(made: Any) -> None:
 def test_one_session_fits_a_terminal_and_does_not_control_it(one_session: Shown) -> None:
     text = one_session(model="meta-llama/Llama-3.3-70B-Instruct-Turbo", session="s\x1b[2J")
     assert (max(len(line) for line in text.splitlines()) <= 80, "\x1b" in text) == (True, False)
+
+
+@pytest.mark.parametrize(("aside", "expected"), [(1, False), (3, True)])
+def test_a_model_of_which_much_is_set_aside_is_named(shown: Shown, made: Any, aside: int, expected: bool) -> None:
+    streams = [made.timeline(*BURSTS if number < aside else [20] * 20) for number in range(12)]
+    note = "ITL p99: those that are not set aside may be faster or slower than all, of stalling-1"
+    assert (note in " ".join(shown(*streams).splitlines())) is expected

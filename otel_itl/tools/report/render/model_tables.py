@@ -28,6 +28,7 @@ from otel_itl.tools.report.render.styles import FAILURES, STYLES
 from otel_itl.tools.report.render.tables import INDENT, Column, NamedTable, count_column, fit_columns, time_column
 from otel_itl.tools.report.render.terminal import Terminal
 from otel_itl.tools.report.render.timeline_chart import Glyphs
+from otel_itl.tools.report.set_aside import MAX_SET_ASIDE_SHARE
 from otel_itl.tools.report.slo import SLOSummary
 from otel_itl.tools.report.stalls import DEFAULT_POLICY
 from otel_itl.tools.report.too_few import LEGEND, mark_if
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 _MIN_OUTCOMES_WIDTH = 12
 _MIN_HISTOGRAM_WIDTH = 12
 """Fewer columns do not show the shape of a distribution."""
+_MAX_NAMED = 5
+"""Models that a note names."""
 _MAX_ERROR_TYPES = 3
 """Types of errors that are named; JSON has all."""
 _MARK = "*"
@@ -223,6 +226,16 @@ def too_few_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
 def known_notes(known: Mapping[str, Known]) -> Iterator[Text]:
     """Yield a line for each figure and cause: of how many streams of all models it is uncertain, and by how much."""
     yield from map(Text, describe_figures({title: known[figure] for figure, title in _TITLES.items()}))
+
+
+def selective_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
+    """Yield a line for each figure with the models of which so much is set aside that it may not be that of all."""
+    for figure, title in _TITLES.items():
+        names = [row.name for row in rows if row.known[figure].share_set_aside > MAX_SET_ASIDE_SHARE]
+        if names:
+            more = f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
+            which = make_printable(", ".join(names[:_MAX_NAMED])) + more
+            yield Text(f"{title}: those that are not set aside may be faster or slower than all, of {which}")
 
 
 def remedies(rows: Sequence[ModelSummary]) -> Iterator[Text]:

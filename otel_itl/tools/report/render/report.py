@@ -14,6 +14,7 @@ from otel_itl.tools.report.render.model_tables import (
     known_notes,
     latency_table,
     remedies,
+    selective_notes,
     server_table,
     slo_table,
     stall_table,
@@ -49,6 +50,7 @@ def _parts(report: Report, terminal: Terminal) -> Iterator[RenderableType]:
     if report.tool is None:
         yield from too_few_notes(report.rows)
         yield from known_notes(report.known)
+        yield from selective_notes(report.rows)
     yield Text()
     yield stream_table(report.rows, terminal)
     yield from error_notes(report.rows)
