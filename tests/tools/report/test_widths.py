@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from otel_itl.cli import main
 from otel_itl.core.measures import measure
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.tools.report.other_tools import TOOLS
@@ -125,3 +126,39 @@ def test_the_labels_of_the_worst_stream_are_not_cut(report: Any, width: int) -> 
 def test_two_names_are_not_shortened_to_the_same(report: Any) -> None:
     text = printed(report(None), 60)
     assert ("70B" in text, "8B" in text) == (True, True)
+
+
+# --- Other tools that print tables with these ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def compared(made: Any, write: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What `otel-itl compare` prints of two files, by the width of the terminal."""
+    files = [
+        write(
+            *(
+                made.spans(made.span(made.timeline(*[20 * slower + number] * 20, first=1_234 * slower), model=model))
+                for number, model in zip(range(24), cycle(MODELS))
+            ),
+            name=f"{slower}.jsonl",
+        )
+        for slower in (1, 12)
+    ]
+
+    def show(width: int) -> str:
+        monkeypatch.setenv("COLUMNS", str(width))
+        main(["compare", *files])
+        return str(capsys.readouterr().out)
+
+    return show
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_digit_of_a_comparison_is_cut(compared: Any, width: int) -> None:
+    wide = re.sub(r"meta-llama\S*|degrading-1|\S+\.jsonl", "", compared(WIDEST))
+    assert missing(compared(width), wide) == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_line_of_a_comparison_is_wider_than_the_terminal(compared: Any, width: int) -> None:
+    assert max(map(len, compared(width).splitlines())) <= width

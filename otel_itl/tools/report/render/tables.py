@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 INDENT = 2
-_MIN_NAME_WIDTH = 14
+_MIN_NAME_WIDTH = 24
 """Names are not shortened to fewer columns, the indent included."""
 _Row = TypeVar("_Row")
 
