@@ -125,12 +125,12 @@ def _add_program(command: CommandParser, options: str, program: str) -> None:
 
 def add_selection(command: CommandParser, of_session: str) -> None:
     """Add the options that select streams, which every command with files has; `of_session`: the help of one."""
-    selection = command.add_argument_group("which streams", "options that may be repeated select what any of them does")
+    selection = command.add_argument_group("which streams", "those that all of these options select")
     add_option(selection, "--since", TIME, "those that were requested from then on (ISO 8601)")
     add_option(selection, "--until", TIME, "those that were requested before")
-    for name, noun in (("model", "models"), ("provider", "providers")):
-        text = f"those of this {name}, as gpt-4o or 'gpt-*'; may be repeated"
-        selection.add_argument(f"--{name}", metavar="NAME", action="append", default=[], dest=noun, help=text)
+    for name, such_as in (("model", "gpt-4o or 'gpt-*'"), ("provider", "openai")):
+        text = f"those of this {name}, as {such_as}; if repeated, of any of them"
+        selection.add_argument(f"--{name}", metavar="NAME", action="append", default=[], dest=f"{name}s", help=text)
     selection.add_argument("--session", metavar="ID", help=of_session)
     of_where = "those with this attribute of the span or its resource, as tenant=acme; if repeated, with all of them"
     add_option(selection, "--where", WHERE, of_where, action="append", default=[])

@@ -68,4 +68,4 @@ def find_attribute(stream: StoredStream, key: str) -> str | None:
 
 def _matches_any(name: str | None, patterns: Sequence[str]) -> bool:
     """Return whether a name matches any pattern, or there is none."""
-    return not patterns or (name is not None and any(fnmatchcase(name, pattern) for pattern in patterns))
+    return not patterns or (name is not None and any(name == one or fnmatchcase(name, one) for one in patterns))
