@@ -465,3 +465,13 @@ def test_a_model_of_which_much_is_set_aside_is_named(shown: Shown, made: Any, as
     streams = [made.timeline(*BURSTS if number < aside else [20] * 20) for number in range(12)]
     note = "ITL p99: those that are not set aside may be faster or slower than all, of stalling-1"
     assert (note in " ".join(shown(*streams).splitlines())) is expected
+
+
+def test_streams_that_ended_without_a_token_are_beside_the_percentiles(shown: Shown, made: Any) -> None:
+    silent = Timeline(request_unix_ns=1, end=8_000 * 1_000_000, outcome=Outcome.CANCELLED)
+    text = " ".join(shown(*[made.timeline(20, 20)] * 3, *[silent] * 2).splitlines())
+    assert "openai stalling-1: 2 of 5 streams ended without a token, after 8.00 s (median): in no latency above" in text
+
+
+def test_nothing_is_said_of_streams_that_are_left_where_none_is(shown: Shown, made: Any) -> None:
+    assert "not set aside may be" not in shown(*[made.timeline(*BURSTS)] * 12)

@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from otel_itl.tools.report.render.model_tables import (
+from otel_itl.tools.report.render.model_notes import (
     buffering_notes,
     error_notes,
     known_notes,
-    latency_table,
     remedies,
     selective_notes,
+    silence_notes,
+    too_few_notes,
+)
+from otel_itl.tools.report.render.model_tables import (
+    latency_table,
     server_table,
     slo_table,
     stall_table,
     stream_table,
-    too_few_notes,
 )
 from otel_itl.tools.report.render.other_tool_tables import other_tool_tables
 from otel_itl.tools.report.render.session_tables import request_table, session_table
@@ -49,6 +52,7 @@ def _parts(report: Report, terminal: Terminal) -> Iterator[RenderableType]:
     yield from buffering_notes(report.rows)
     if report.tool is None:
         yield from too_few_notes(report.rows)
+        yield from silence_notes(report.rows)
         yield from known_notes(report.known)
         yield from selective_notes(report.rows)
     yield Text()
