@@ -154,6 +154,12 @@ class ModelSummary:
         return self.model if self.group is None else f"{self.model}, {self.group}"
 
     @property
+    def has_too_few(self) -> bool:
+        """Any of its percentiles is of too few samples."""
+        has_few_times = self.server is not None and has_too_few(50, self.server.streams, self.server.streams)
+        return has_few_times or bool(self.time_to_first_token.too_few or self.inter_token_latency.too_few)
+
+    @property
     def flags(self) -> Counter[Flag]:
         """How many of its streams have which flag, and how many gaps where they are more than a few."""
         few = MAX_FEW_GAPS * self.output_chunks

@@ -149,7 +149,7 @@ def test_the_drawing_is_as_wide_as_the_terminal(shown: Shown, columns: int) -> N
 
 
 def test_the_stall_is_labelled_and_so_is_the_first_token(shown: Shown) -> None:
-    last, legend = shown().splitlines()[-2:]
+    *_, last, _, _, legend = shown().splitlines()
     assert re.search(r"\|-+\| TTFT 200 ms +\|-+ 512 ms -+\|", last)
     assert legend == "heights, from low to high: . : = #"
 
@@ -195,6 +195,12 @@ def test_the_mark_has_a_legend(shown: Shown, made: Any) -> None:
 
 def test_percentiles_of_enough_samples_are_not_marked(shown: Shown, made: Any) -> None:
     assert "~" not in shown(*[made.timeline(*[20] * 5) for _ in range(1_000)])
+
+
+def test_the_mark_of_a_session_has_the_legend_as_well(shown: Shown, made: Any) -> None:
+    in_session = [SpanFacts(session_id="s")]
+    text = shown(*[made.timeline(*[20] * 5) for _ in range(1_000)], facts=in_session)
+    assert (text.count("~"), LEGEND in " ".join(text.splitlines())) == (2, True)
 
 
 def test_the_types_of_errors_are_named(shown: Shown, made: Any) -> None:

@@ -14,7 +14,6 @@ from otel_itl.tools.report.model_summary import ModelSummary
 from otel_itl.tools.report.render.number_format import format_duration, format_share, make_printable, pluralize
 from otel_itl.tools.report.render.styles import STYLES
 from otel_itl.tools.report.set_aside import MAX_SET_ASIDE_SHARE
-from otel_itl.tools.report.too_few import LEGEND
 
 MARK: Final = "*"
 """Stands behind the name of a model with buffered streams, which have a note."""
@@ -25,6 +24,12 @@ _MAX_ERROR_TYPES = 3
 _TITLES: Final = {"time_to_first_token": "TTFT", "inter_token_latency": "ITL p99", "time_per_output_token": "TPOT"}
 
 
+def _begin_note(row: ModelSummary, mark: str = "") -> Text:
+    """Return the beginning of a note on a model: a mark, if any, the provider, and the model."""
+    beginning = f"{mark} {row.provider} ".lstrip()
+    return Text.assemble((make_printable(beginning), STYLES["head"]), (make_printable(row.name), STYLES["provider"]))
+
+
 def error_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
     """Yield a line for each model with errors of which the type is known: the most frequent types."""
     for row in rows:
@@ -32,8 +37,7 @@ def error_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
             most = list(row.errors.items())[:_MAX_ERROR_TYPES]
             others = row.outcomes[Outcome.ERROR.value] - sum(count for _, count in most)
             types = [f"{count:,} {name}" for name, count in most] + ([pluralize(others, "other")] if others else [])
-            note = Text.assemble((make_printable(f"{row.provider} "), STYLES["head"]))
-            note.append(make_printable(row.name), style=STYLES["provider"])
+            note = _begin_note(row)
             note.append(make_printable(f": {', '.join(types)}"), style=STYLES["outcome"])
             yield note
 
@@ -44,21 +48,13 @@ def buffering_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
         if row.buffered is None:
             continue
         share = format_share(round(row.buffered.burst_ratio * 1_000), 1_000)
-        note = Text()
-        note.append(f"{MARK} {make_printable(row.provider)} ", style=STYLES["head"])
-        note.append(make_printable(row.name), style=STYLES["provider"])
+        note = _begin_note(row, MARK)
         if row.buffered.streams < row.streams:
             note.append(f", {row.buffered.streams:,} of {row.streams:,} streams")
         note.append(f": {share} of the chunks came in bursts: the pace is the proxy's")
         if row.buffered.pace is not None:
             note.append(f", {format_duration(row.buffered.pace)} a chunk from burst to burst")
         yield note
-
-
-def too_few_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
-    """Yield what the mark of a percentile means, where any is marked."""
-    if any(row.time_to_first_token.too_few or row.inter_token_latency.too_few for row in rows):
-        yield Text(LEGEND, style=STYLES["head"])
 
 
 def known_notes(known: Mapping[str, Known]) -> Iterator[Text]:
@@ -70,8 +66,7 @@ def silence_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
     """Yield a line for each model with streams that ended without a token, which no percentile shows."""
     for row in rows:
         if row.without_token and row.waited is not None:
-            note = Text.assemble((make_printable(f"{row.provider} "), STYLES["head"]))
-            note.append(make_printable(row.name), style=STYLES["provider"])
+            note = _begin_note(row)
             waited = format_duration(row.waited) + (" (median)" if row.without_token > 1 else "")
             streams = f"{row.without_token:,} of {pluralize(row.streams, 'stream')}"
             note.append(f": {streams} ended without a token, after {waited}: in no latency above")

@@ -28,7 +28,7 @@ from otel_itl.tools.report.render.terminal import Terminal
 from otel_itl.tools.report.render.timeline_chart import Glyphs
 from otel_itl.tools.report.slo import SLOSummary
 from otel_itl.tools.report.stalls import DEFAULT_POLICY
-from otel_itl.tools.report.too_few import mark_if
+from otel_itl.tools.report.too_few import has_too_few, mark_if
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -94,10 +94,25 @@ _BY_SERVER: Final = {
     "total": "total",
 }
 _MEASURED: Final = {"TTFT": "time_to_first_token", "decode": "decode_time", "total": "duration"}
+
+
+def _server_column(name: str, field: str, group: str) -> Column:
+    """Return a column of medians of `ServerTimes`, given its field; those of too few streams are marked."""
+
+    def show(row: ModelSummary) -> str:
+        """Return the cell of a model that has server times."""
+        seconds, streams = getattr(row.server, field), row.server.streams if row.server else 0
+        return mark_if(
+            format_milliseconds(seconds), is_of_too_few=seconds is not None and has_too_few(50, streams, streams)
+        )
+
+    return Column(name, 7, group=group, cell=show)
+
+
 _SERVER: Final = (
     count_column("streams", "server.streams", 8),
-    *(time_column(name, f"server.{field}", 7, group="by the server, ms") for name, field in _BY_SERVER.items()),
-    *(time_column(name, f"server.{field}", 7, group="measured here, ms") for name, field in _MEASURED.items()),
+    *(_server_column(name, field, "by the server, ms") for name, field in _BY_SERVER.items()),
+    *(_server_column(name, field, "measured here, ms") for name, field in _MEASURED.items()),
 )
 _STALLS: Final = (
     Column("  phase", 0, kind="text", cell=lambda group: _words(group.phase)),
