@@ -481,3 +481,8 @@ def test_streams_that_ended_without_a_token_are_beside_the_percentiles(shown: Sh
 
 def test_nothing_is_said_of_streams_that_are_left_where_none_is(shown: Shown, made: Any) -> None:
     assert "not set aside may be" not in shown(*[made.timeline(*BURSTS)] * 12)
+
+
+def test_the_name_of_a_group_stands_above_its_one_column(shown: Shown, made: Any) -> None:
+    above, below = shown(made.timeline(20, 20)).splitlines()[1:3]
+    assert above.index("TTFT, ms") < below.index("p50") < above.index("TTFT, ms") + len("TTFT, ms")
