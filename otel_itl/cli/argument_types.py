@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from otel_itl.core.moments import parse_time
 from otel_itl.core.option_values import NotAcceptedError, parse_objectives
-from otel_itl.core.slo import Objectives
+from otel_itl.core.slo import MAX_SECONDS, Objectives
 from otel_itl.core.spelling import did_you_mean
 from otel_itl.core.without_secrets import show_address
 from otel_itl.tools.compare.rows import COMPARED
@@ -22,8 +22,9 @@ _T = TypeVar("_T")
 MAX_LEVEL: Final = 1_000.0
 MAX_COUNT: Final = 10**9
 _SLO_TAKES: Final = (
-    "chat, code, agent, or TTFT/ITL such as 0.5/0.05 (seconds), 500ms/50ms or 0.5/0.05@0.995; for models, as "
-    "gpt-4o*=chat,*=0.5/0.05"
+    "chat, code, agent, or TTFT/ITL such as 0.5/0.05 (seconds), 500ms/50ms or 0.5/0.05@0.995, with a TTFT above 0 and "
+    f"below {MAX_SECONDS['ttft']:g} s, an ITL above 0 and below {MAX_SECONDS['itl']:g} s, a target between 0 and 1; "
+    "for models, as gpt-4o*=chat,*=0.5/0.05"
 )
 
 
@@ -98,6 +99,11 @@ def _parse_port_or_off(text: str) -> object:
     return None if text == "off" else number(int, 0, 65_535, "port, or off").convert(text)
 
 
+def _parse_where(text: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    return _check(key.strip(), bool), _check(value.strip(), bool)
+
+
 def _parse_levels(text: str) -> tuple[float, ...]:
     """Return different multiples of the peak, ascending."""
     levels = _check(sorted(map(float, text.split(","))), lambda found: len(set(found)) == len(found))
@@ -148,6 +154,7 @@ ERROR_SHARE: Final = Kind(
 )
 TIME: Final = Kind("TIME", _converter("a time", "ISO 8601, such as 2026-11-01T12:00Z, or Unix seconds", parse_time))
 ZONE: Final = Kind("ZONE", _converter("a time zone", "a name such as Europe/Berlin or UTC", ZoneInfo))
+WHERE: Final = Kind("KEY=VALUE", _converter("a condition", "an attribute and its value, as tenant=acme", _parse_where))
 MODEL: Final = Kind(
     "NAME", _converter("a model", "a name that the endpoint knows", lambda text: _check(text, str.strip))
 )

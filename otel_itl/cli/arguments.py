@@ -17,6 +17,7 @@ from otel_itl.cli.argument_types import (
     SLO,
     TIME,
     TOOL,
+    WHERE,
     ZONE,
     number,
 )
@@ -122,6 +123,19 @@ def _add_program(command: CommandParser, options: str, program: str) -> None:
     command.allow_abbrev = False
 
 
+def add_selection(command: CommandParser, of_session: str) -> None:
+    """Add the options that select streams, which every command with files has; `of_session`: the help of one."""
+    selection = command.add_argument_group("which streams", "those that all of these options select")
+    add_option(selection, "--since", TIME, "those that were requested from then on (ISO 8601)")
+    add_option(selection, "--until", TIME, "those that were requested before")
+    for name, such_as in (("model", "gpt-4o or 'gpt-*'"), ("provider", "openai")):
+        text = f"those of this {name}, as {such_as}; if repeated, of any of them"
+        selection.add_argument(f"--{name}", metavar="NAME", action="append", default=[], dest=f"{name}s", help=text)
+    selection.add_argument("--session", metavar="ID", help=of_session)
+    of_where = "those with this attribute of the span or its resource, as tenant=acme; if repeated, with all of them"
+    add_option(selection, "--where", WHERE, of_where, action="append", default=[])
+
+
 def _add_page_arguments(command: CommandParser) -> None:
     """Add the arguments of a command that can show its streams on a page."""
     add_flag(command, "--view", "show the streams on a page, while they run")
@@ -153,9 +167,7 @@ def _add_report_arguments(report: CommandParser) -> None:
         "judge every stream by chat, code, agent or TTFT/ITL[@target], as 0.5/0.05 (seconds) or 500ms/50ms, "
         "instead of by the SLO that was in force when it was measured",
     )
-    report.add_argument(
-        "--session", metavar="ID", help="show the requests of one session, in order of time; not with --as"
-    )
+    report.add_argument("--by", metavar="KEY", help="split each model by an attribute of the span or its resource")
     add_flag(
         report,
         "--explain",
@@ -168,6 +180,7 @@ def _add_report_arguments(report: CommandParser) -> None:
     outputs = report.add_mutually_exclusive_group()
     outputs.add_argument("--html", metavar="OUT", help="write a page that draws every stream, as one file")
     outputs.add_argument("--perfetto", metavar="OUT", help="write a trace for ui.perfetto.dev")
+    add_selection(report, "those of this session; tables show its requests in order of time; not with --as")
 
 
 def _add_view_arguments(view: CommandParser) -> None:

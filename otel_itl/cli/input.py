@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -11,6 +12,8 @@ from otel_itl.tools.output import check_output
 from otel_itl.tools.report.reading.documents import check_readable, display_name
 from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
 from otel_itl.tools.report.reading.streams import StoredStream, read_streams
+from otel_itl.tools.report.render.number_format import pluralize
+from otel_itl.tools.report.selection import Selection
 from otel_itl.tools.stderr import print_line
 
 _MAX_NAMED: Final = 5
@@ -23,12 +26,13 @@ class Input:
     Args:
         files: paths; `-` is standard input.
         outputs: the files that it writes; None: it does not write that one.
+        selection: which streams of the files it uses; None: all.
 
     Raises:
         CommandError: a file cannot be read, or an output is no file or one of those that are read.
     """
 
-    def __init__(self, files: Sequence[str], *outputs: str | None) -> None:
+    def __init__(self, files: Sequence[str], *outputs: str | None, selection: Selection | None = None) -> None:
         for output in outputs:
             if output is not None:
                 check_output(output, files)
@@ -37,15 +41,19 @@ class Input:
         self.files = files
         self.name = display_name(files[0]) if len(files) == 1 else f"{len(files)} files"
         self.skipped = SkippedInput()
+        self.selection = selection or Selection()
 
-    def read(self) -> Iterator[StoredStream]:
-        """Yield the streams of the files, as `read_streams` does."""
-        return read_streams(self.files, self.skipped)
+    def read(self, *files: str) -> Iterator[StoredStream]:
+        """Yield the selected streams of these files, by default of all, as `read_streams` does."""
+        return self.selection.select(read_streams(files or self.files, self.skipped))
 
     def print_skipped(self) -> None:
-        """Print what cannot be used, once the files have been read."""
+        """Print what cannot be used, and which part of the streams is selected, once the files have been read."""
         for line in self.skipped.describe():
             print_line(line)
+        if self.selection.options and self.selection.selected:
+            shown = f"{self.selection.selected:,} of {pluralize(self.selection.read, 'stream')}"
+            print_line(f"{shown}: {self.selection.options}")
 
     def check_streams(self, *, has_any: bool) -> None:
         """Print what cannot be used, once the files have been read.
@@ -55,10 +63,29 @@ class Input:
         """
         if len(self.files) == 1 and self.skipped.counts == {SkipReason.EMPTY: 1}:
             raise CommandError(f"{self.name} is empty.")
+        if not has_any and not self.selection.read and self.skipped.counts.total() == 1:
+            (line,) = self.skipped.describe()
+            raise CommandError(f"no usable stream: {line}.")
         self.print_skipped()
+        if not has_any and self.selection.read:
+            read = "the one stream" if self.selection.read == 1 else f"none of the {self.selection.read:,} streams"
+            verb = "is not" if self.selection.read == 1 else "is"
+            raise CommandError(f"{read} of {self.name} {verb} selected by {self.selection.options}.")
         if not has_any:
             reason = self.skipped.summarize() or "no span and no log record in it carries token events"
             raise CommandError(f"no usable stream in {self.name}: {reason}.")
+
+
+def read_selection(arguments: argparse.Namespace) -> Selection:
+    """Return the selection that the arguments of `add_selection` name."""
+    return Selection(
+        since=arguments.since,
+        until=arguments.until,
+        models=arguments.models,
+        providers=arguments.providers,
+        sessions=() if arguments.session is None else (arguments.session,),
+        where=arguments.where,
+    )
 
 
 def check_slo(slo: Objectives | None, models: Iterable[str]) -> None:

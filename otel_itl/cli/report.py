@@ -7,11 +7,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timezone
 from pathlib import Path
 from typing import Any
 
-from otel_itl.cli.input import Input, check_slo
+from otel_itl.cli.input import Input, check_slo, read_selection
 from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.exit_codes import NOTHING_FOUND
 from otel_itl.tools.output import open_output
@@ -34,8 +35,9 @@ def print_report(arguments: argparse.Namespace) -> None:
     from otel_itl.tools.report.sessions import find_session
     from otel_itl.tools.report.summary import summarize
 
-    given = Input(arguments.files)
-    report = summarize(given.read(), given.skipped, arguments.tool, arguments.slo)
+    # The one session is looked for among all, so that the message on one that does not exist names similar ones.
+    given = Input(arguments.files, selection=replace(read_selection(arguments), sessions=()))
+    report = summarize(given.read(), given.skipped, arguments.tool, arguments.slo, arguments.by)
     given.check_streams(has_any=report.streams > 0)
     check_slo(arguments.slo, (row.model for row in report.rows))
     session = None if arguments.session is None else find_session(report.sessions, arguments.session)
@@ -58,7 +60,7 @@ def write_page(arguments: argparse.Namespace) -> None:
     """
     from otel_itl.tools.view.document import describe_stream
 
-    given = Input(arguments.files, arguments.html)
+    given = Input(arguments.files, arguments.html, selection=read_selection(arguments))
     described = [describe_stream(stream) for stream in given.read()]
     given.check_streams(has_any=bool(described))
     _write_page(described, given, arguments.html)
@@ -68,7 +70,8 @@ def write_trace(arguments: argparse.Namespace) -> None:
     """Write every stream as a trace for Perfetto; raises as `write_page` does."""
     from otel_itl.tools.report.render.perfetto import write_perfetto
 
-    given, output = Input(arguments.files, arguments.perfetto), arguments.perfetto
+    output = arguments.perfetto
+    given = Input(arguments.files, output, selection=read_selection(arguments))
     streams = list(given.read())
     given.check_streams(has_any=bool(streams))
     with open_output(output) as file:
@@ -86,7 +89,8 @@ def explain_latency(arguments: argparse.Namespace) -> None:
     from otel_itl.tools.explain.render.words import describe_short_input, describe_too_few
     from otel_itl.tools.explain.trials import MIN_STREAMS
 
-    given, described = Input(arguments.files, arguments.html), list[dict[str, Any]]()
+    given = Input(arguments.files, arguments.html, selection=read_selection(arguments))
+    described = list[dict[str, Any]]()
     streams = given.read() if arguments.html is None else _describe_each(given.read(), described)
     explanation = explain(streams, arguments.zone or timezone.utc, includes_buffered=arguments.include_buffered)
     given.check_streams(has_any=explanation.streams > 0 or bool(explanation.set_aside))

@@ -73,6 +73,14 @@ def help_of(command: list[str]) -> str:
         (["report", "--slo", "batch", "f"], "argument --slo: 'batch' has no objective to judge by: it takes chat"),
         (["report", "--slo", "0/0", "f"], "argument --slo: '0/0' is not an SLO: it takes chat"),
         (["report", "--slo", "-1/0.05", "f"], "argument --slo: '-1/0.05' is not an SLO: it takes chat"),
+        (
+            ["report", "--slo", "-1/0.05", "f"],
+            "with a TTFT above 0 and below 100 s, an ITL above 0 and below 5 s, a target between 0 and 1",
+        ),
+        (
+            ["report", "--where", "tenant", "f"],
+            "argument --where: 'tenant' is not a condition: it takes an attribute and",
+        ),
         (["compare", "--margin", "-5%", "a", "b"], "argument --margin: '-5%' is not a margin: it takes a share"),
         (
             ["sweep", "http://localhost", "--model", ""],

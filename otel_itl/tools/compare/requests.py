@@ -10,8 +10,8 @@ from typing import Final
 from otel_itl.core.measures import Measures
 from otel_itl.core.slo import PROFILES, Objectives
 from otel_itl.core.timeline import SECOND, Outcome
-from otel_itl.tools.report.certainty import KnownCollector
 from otel_itl.tools.report.reading.streams import StoredStream
+from otel_itl.tools.report.set_aside import KnownCollector
 from otel_itl.tools.report.stalls import collect_stalls, has_upstream_stall
 
 FIGURES: Final = {"TTFT": "time_to_first_token", "ITL p99": "itl_p99", "TPOT": "time_per_output_token"}

@@ -13,8 +13,8 @@ from otel_itl.core.arrivals import Arrivals, find_arrivals
 from otel_itl.core.gaps import Gaps, find_gaps
 from otel_itl.core.measures import Measures
 from otel_itl.core.timeline import SECOND, Timeline
-from otel_itl.tools.report.certainty import KnownCollector
 from otel_itl.tools.report.reading.streams import StoredStream
+from otel_itl.tools.report.set_aside import KnownCollector
 
 FIGURES: Final = {"TTFT": "time_to_first_token", "ITL": "itl_mean"}
 """Figures whose errors are counted, by their title: the fields of `Measures`."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from statistics import median
 from typing import Final
 
 from otel_itl.core.error_format import append_error, round_up
@@ -18,8 +15,6 @@ from otel_itl.tools.report.render.number_format import ABSENT, format_duration, 
 
 CATCHING_UP: Final = 2
 """A reader that got no CPU is late for about this many times as long: it has to catch up with what has piled up."""
-
-_P99: Final = "itl_p99"
 
 
 class _Worded(str, Enum):
@@ -35,11 +30,15 @@ class _Worded(str, Enum):
 
 
 class Cause(_Worded):
-    """Why a figure is uncertain: as `itl.uncertain.cause` has it, where `blocked` is `consumer` too; and a clause."""
+    """Why a figure is uncertain, or a stream is set aside from it: a name, and a clause.
+
+    The names are those of `itl.uncertain.cause`, where `blocked` is `consumer` too; `buffered` is never a cause there.
+    """
 
     CONSUMER = "consumer", "the caller was busy"
     BLOCKED = "blocked", "its loop or process was blocked"
     HOST = "host", "its machine was busy"
+    BUFFERED = "buffered", "a proxy or server buffered it"
 
 
 class Flag(_Worded):
@@ -88,56 +87,13 @@ class Known:
     uncertain: tuple[Uncertain, ...] = ()
     """The streams of which it may be wrong by more than 1 ms and 1 %."""
     left_out: Mapping[str, int] | None = None
-    """Cause → streams of these that are not in it, because it is not known to half of itself; None: there are none."""
+    """Cause → further streams, which are set aside from it; None: there are none."""
 
-
-class KnownCollector:
-    """Collects how well one figure of several streams is known.
-
-    Args:
-        figure: a field of `Measures` that is a time; with `itl_p99` the ITL samples are pooled.
-        leaves_out: streams whose figure is not known to half of itself are not in it.
-    """
-
-    def __init__(self, figure: str, *, leaves_out: bool = True) -> None:
-        self._figure, self._leaves_out = figure, leaves_out
-        self._streams = 0
-        self._errors: dict[Cause, array[float]] = {}
-        self._left_out: Counter[Cause] = Counter()
-
-    def add(self, stream: StoredStream) -> bool:
-        """Add a stream that has the figure; returns whether it is pooled: all are, or those that are known well."""
-        measures, figure = stream.measures, self._figure
-        is_left_out = self._leaves_out and not is_known_well_enough(measures, figure)
-        errors = (find_error(measures, figure), find_error(measures, figure, is_above=True))
-        if is_left_out and figure not in measures.bounds:
-            figure = "itl_mean"
-        error = max(filter(None, errors), default=measures.bounds[figure].width if is_left_out else None)
-        if error is not None:
-            cause = find_uncertainty_cause(stream)
-            self._errors.setdefault(cause, array("d")).append(error)
-            self._left_out[cause] += is_left_out
-        self._streams += not is_left_out
-        return not is_left_out
-
-    def add_all(self, other: KnownCollector) -> None:
-        """Add the streams of another collector of the same figure."""
-        self._streams += other._streams
-        self._left_out += other._left_out
-        for cause, errors in other._errors.items():
-            self._errors.setdefault(cause, array("d")).extend(errors)
-
-    def summary(self) -> Known:
-        """Summarize the streams that were added."""
-        by_count = sorted(self._errors.items(), key=lambda item: -len(item[1]))
-        uncertain = (Uncertain(cause, len(errors), median(errors), max(errors)) for cause, errors in by_count)
-        left_out = {cause.value: count for cause, count in self._left_out.most_common() if count}
-        return Known(self._streams, tuple(uncertain), left_out or None)
-
-
-def is_known_well_enough(measures: Measures, figure: str) -> bool:
-    """Return whether a figure is known to half of itself, given its field; `itl_p99` stands for all ITL samples."""
-    return bool(measures.upstream_samples) if figure == _P99 else measures.is_known(figure)
+    @property
+    def share_set_aside(self) -> float:
+        """The share of the streams with the figure that are set aside from it; 0.0 without any stream."""
+        aside = sum((self.left_out or {}).values())
+        return aside / (aside + self.streams) if aside else 0.0
 
 
 def find_error(measures: Measures, figure: str, *, is_above: bool = False) -> float | None:
@@ -188,18 +144,20 @@ def _find_host_share(stream: StoredStream) -> float:
 def describe_known(known: Known) -> list[str]:
     """Return for each cause of how many streams a figure is uncertain, and by how much most and the worst of them.
 
-    `3 of 9 known to 10 ms only: the caller was busy`; `5 of 9 known to 12 ms (median), 170 ms (worst), 2 left out: its
-    machine was busy`.
+    `3 of 9 known to 10 ms only: the caller was busy`; `5 of 9 known to 12 ms (median), 170 ms (worst), 2 set aside: its
+    machine was busy`; `4 of 9 set aside: a proxy or server buffered it`.
     """
-    left_out = known.left_out or {}
+    left_out = {Cause(cause): count for cause, count in (known.left_out or {}).items()}
     streams = known.streams + sum(left_out.values())
     described = []
     for one in known.uncertain:
         middle, worst = format_error(one.median), format_error(one.error)
         error = f"{worst} only" if middle == worst else f"{middle} (median), {worst} (worst)"
-        more = f", {left_out[one.cause.value]:,} left out" if one.cause.value in left_out else ""
+        aside = left_out.pop(one.cause, 0)
+        more = f", {aside:,} set aside" if aside else ""
         described.append(f"{one.streams:,} of {streams:,} known to {error}{more}: {one.cause.words}")
-    return described
+    set_aside = describe_set_aside(left_out, streams)
+    return [*described, set_aside] if set_aside else described
 
 
 def describe_set_aside(counts: Mapping[Cause, int], streams: int) -> str:

@@ -6,20 +6,23 @@ from array import array
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from math import fsum
+from statistics import median
 from typing import Final
 
 from otel_itl.core.measures import Measures
 from otel_itl.core.metric_conventions import LATENCY_BUCKETS
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
-from otel_itl.tools.report.certainty import Flag, Known, KnownCollector, is_blocked
+from otel_itl.tools.report.certainty import Flag, Known, is_blocked
 from otel_itl.tools.report.other_tools import summary_as
 from otel_itl.tools.report.reading.span_facts import StallFacts
 from otel_itl.tools.report.reading.streams import StoredStream
+from otel_itl.tools.report.set_aside import KnownCollector
 from otel_itl.tools.report.stalls import StallGroup, group_stalls
+from otel_itl.tools.report.too_few import has_too_few
 
 FINISHED: Final = frozenset({Outcome.COMPLETED, Outcome.TRUNCATED})
 """Outcomes of the streams in another tool's figures: to the tools, any other request has failed."""
@@ -45,6 +48,8 @@ class Distribution:
     p99: float | None
     max: float | None
     mean: float | None
+    too_few: Sequence[str] = ()
+    """The percentiles that the samples are too few for (`too_few`): `p95`, `p99`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +137,27 @@ class ModelSummary:
     known: Mapping[str, Known]
     """How many streams `time_to_first_token`, `inter_token_latency` and `time_per_output_token` are of, and how well
     they are known. A stream whose figure is not known to half of itself is not in it."""
+    without_token: int
+    """Streams that ended without a token: they are in no latency."""
+    waited: float | None
+    """Median time from the request to the end of these (s); None: there are none."""
+    group: str | None = None
+    """The value of the attribute by which models are split; None: they are not."""
+    errors: Mapping[str, int] = field(default_factory=dict)
+    """Type of an error → streams that ended with it, the most frequent first; those without a type are left out."""
     figures: Mapping[str, float | None] | None = None
     """The figures of the finished streams as another tool defines them; None: not asked for."""
+
+    @property
+    def name(self) -> str:
+        """The model, with the value that the row is of, if there is one: `gpt-4o, acme`."""
+        return self.model if self.group is None else f"{self.model}, {self.group}"
+
+    @property
+    def has_too_few(self) -> bool:
+        """Any of its percentiles is of too few samples."""
+        has_few_times = self.server is not None and has_too_few(50, self.server.streams, self.server.streams)
+        return has_few_times or bool(self.time_to_first_token.too_few or self.inter_token_latency.too_few)
 
     @property
     def flags(self) -> Counter[Flag]:
@@ -163,8 +187,11 @@ class ModelCollector:
         self._finished: list[Timeline] = []
         self._operations: set[str] = set()
         self._outcomes: Counter[str] = Counter()
+        self._errors: Counter[str] = Counter()
         self._samples = array("d")
         self._first_tokens = array("d")
+        self._without_token = array("d")
+        """Seconds to the end of each stream that had no token."""
         self._paced_time = 0
         self._paced_tokens = 0
         self._sums: Counter[str] = Counter()
@@ -173,7 +200,7 @@ class ModelCollector:
         """Of each buffered stream its chunks, those in bursts, and the time and number of gaps from burst to burst."""
         self._host_delays = array("d")
         self._server_times: defaultdict[str, list[float]] = defaultdict(list)
-        self.known = {figure: KnownCollector(field) for figure, field in KNOWN.items()}
+        self.known = {figure: KnownCollector(name) for figure, name in KNOWN.items()}
 
     def add(self, stream: StoredStream, stalls: Sequence[StallFacts]) -> None:
         """Add a stream, which has these stalls."""
@@ -184,6 +211,8 @@ class ModelCollector:
             self._finished.append(stream.timeline)
         self._operations.add(stream.operation)
         self._outcomes[stream.timeline.outcome.value] += 1
+        if facts.error_type is not None and stream.timeline.outcome is Outcome.ERROR:
+            self._errors[facts.error_type] += 1
         self._pool(stream)
         self._stalls.extend(stalls)
         if measures.is_buffered:
@@ -204,18 +233,22 @@ class ModelCollector:
             streams_with_derived_stalls=int(facts.stalls is None),
         )
 
-    def summary(self, provider: str, model: str) -> ModelSummary:
-        """Summarize the streams that were added, of which there is at least one."""
-        samples = sorted(self._samples)
+    def summary(self, provider: str, model: str, group: str | None = None) -> ModelSummary:
+        """Summarize the streams that were added, of which there is at least one; `group` as in the summary."""
+        samples, known = sorted(self._samples), {figure: one.summary() for figure, one in self.known.items()}
         per_token = self._paced_time / self._paced_tokens / SECOND if self._paced_tokens else None
         return ModelSummary(
             provider=provider,
             model=model,
+            group=group,
             operations=sorted(self._operations),
             streams=self._outcomes.total(),
             outcomes=dict(sorted(self._outcomes.items())),
-            time_to_first_token=_distribution(sorted(self._first_tokens), min_samples=1),
-            inter_token_latency=_distribution(samples, min_samples=2),
+            without_token=len(self._without_token),
+            waited=median(self._without_token) if self._without_token else None,
+            errors=dict(self._errors.most_common()),
+            time_to_first_token=_distribution(sorted(self._first_tokens), len(self._first_tokens), min_samples=1),
+            inter_token_latency=_distribution(samples, known["inter_token_latency"].streams, min_samples=2),
             latency_buckets=_count_in_buckets(samples),
             time_per_output_token=per_token,
             output_speed=1 / per_token if per_token else None,
@@ -224,14 +257,16 @@ class ModelCollector:
             buffered=self._summarize_buffered(),
             server=self._summarize_server_times(),
             stalls=group_stalls(self._stalls),
-            known={figure: collector.summary() for figure, collector in self.known.items()},
+            known=known,
             figures=None if self._tool is None else summary_as(self._finished, self._tool),
         )
 
     def _pool(self, stream: StoredStream) -> None:
         """Pool the figures of a stream that are known to half of themselves, and count the others."""
         known, measures = self.known, stream.measures
-        if measures.time_to_first_token is not None and known["time_to_first_token"].add(stream):
+        if measures.time_to_first_token is None:
+            self._without_token.append(measures.duration)
+        elif known["time_to_first_token"].add(stream):
             self._first_tokens.append(round(measures.time_to_first_token * SECOND))
         if measures.itl_samples and known["inter_token_latency"].add(stream):
             self._samples.extend(measures.itl_samples.nanoseconds)
@@ -268,14 +303,14 @@ class ModelCollector:
         """Sum up what the servers reported of their own time; None: they reported nothing."""
         if not self._server_times:
             return None
-        names = [field.name for field in fields(ServerTimes) if field.name != "streams"]
+        names = [one.name for one in fields(ServerTimes) if one.name != "streams"]
         times = {name: sorted(self._server_times[name]) for name in names}
         medians = {name: percentile(seconds, 50) if seconds else None for name, seconds in times.items()}
         return ServerTimes(streams=len(self._server_times["duration"]), **medians)
 
 
-def _distribution(ordered: list[float], *, min_samples: int) -> Distribution:
-    """Return the distribution of ascending nanoseconds, in seconds."""
+def _distribution(ordered: list[float], streams: int, *, min_samples: int) -> Distribution:
+    """Return the distribution of ascending nanoseconds of some streams, in seconds."""
     count = len(ordered)
     if count < min_samples:
         return Distribution(count=count, p50=None, p95=None, p99=None, max=None, mean=None)
@@ -286,6 +321,7 @@ def _distribution(ordered: list[float], *, min_samples: int) -> Distribution:
         p99=percentile(ordered, 99) / SECOND,
         max=ordered[-1] / SECOND,
         mean=fsum(ordered) / count / SECOND,
+        too_few=[f"p{q}" for q in (50, 95, 99) if has_too_few(q, count, streams)],
     )
 
 

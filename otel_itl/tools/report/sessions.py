@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import groupby
+from itertools import chain, groupby
 
 from otel_itl.core.measures import Measures
 from otel_itl.core.percentiles import percentile
@@ -15,6 +15,7 @@ from otel_itl.core.timeline import SECOND
 from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.reading.span_facts import SessionFacts
 from otel_itl.tools.report.reading.streams import StoredStream
+from otel_itl.tools.report.set_aside import find_set_aside_cause
 from otel_itl.tools.report.slo import Verdict
 
 MAX_COMPARED = 10_000
@@ -39,6 +40,8 @@ class RequestSummary:
     """None: it has no SLO, or there is too little to judge by."""
     trace_id: str
     span_id: str
+    is_pace_pooled: bool
+    """Its gaps are in those of the session: it is not set aside from the ITL."""
     state: SessionFacts
     """Of the session at its end; `NO_STATE` until it is known."""
 
@@ -65,7 +68,9 @@ class SessionSummary:
     """Of the gaps of its requests, as is `itl_p99`."""
     itl_p99: float | None
     itl_requests: int
-    """Requests that these are of: those whose pace is known to half of itself."""
+    """Requests that these are of: those that are not set aside from the ITL (`set_aside`)."""
+    itl_samples: int
+    """Gaps that these are of."""
     decode_time: float
     """Summed over the requests: the time that an agent's chain of requests takes."""
     stalls: int
@@ -103,6 +108,7 @@ class SessionCollector:
             slo_verdict=verdict,
             trace_id=stream.trace_id,
             span_id=stream.span_id,
+            is_pace_pooled=find_set_aside_cause(stream, "itl_p99") is None,
             state=facts.session or NO_STATE,
         )
         self._requests[facts.session_id].append(request)
@@ -161,7 +167,8 @@ def _derive_states(requests_by_session: Mapping[str, Sequence[RequestSummary]]) 
 
 def _summary(session: str, requests: Sequence[RequestSummary]) -> SessionSummary:
     """Summarize the requests of one session, which are in order of time."""
-    samples = sorted(sample for request in requests for sample in request.pace)
+    pooled = [request.pace for request in requests if request.is_pace_pooled and request.pace]
+    samples = sorted(chain.from_iterable(pooled))
     has_percentiles = len(samples) > 1
     ratios = [request.state.latency_ratio for request in requests if request.state.latency_ratio is not None]
     since, until = _last_degradation([request.state for request in requests])
@@ -170,7 +177,8 @@ def _summary(session: str, requests: Sequence[RequestSummary]) -> SessionSummary
         requests=requests,
         itl_p50=percentile(samples, 50) / SECOND if has_percentiles else None,
         itl_p99=percentile(samples, 99) / SECOND if has_percentiles else None,
-        itl_requests=sum(len(request.pace) > 0 for request in requests),
+        itl_requests=len(pooled),
+        itl_samples=len(samples),
         decode_time=sum(request.decode_time for request in requests),
         stalls=sum(request.stalls for request in requests),
         latency_ratio=ratios[-1] if ratios else None,

@@ -6,11 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from otel_itl.core.slo import Objectives
-from otel_itl.tools.report.certainty import Known, KnownCollector
+from otel_itl.tools.report.certainty import Known
 from otel_itl.tools.report.model_summary import KNOWN, ModelCollector, ModelSummary
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import StoredStream
+from otel_itl.tools.report.render.number_format import ABSENT
+from otel_itl.tools.report.selection import find_attribute
 from otel_itl.tools.report.sessions import SessionCollector, SessionSummary
+from otel_itl.tools.report.set_aside import KnownCollector
 from otel_itl.tools.report.slo import SLOCollector, SLOSummary
 from otel_itl.tools.report.stalls import collect_stalls
 from otel_itl.tools.report.worst_stream import WorstStream, describe_worst, longest_latency
@@ -42,6 +45,7 @@ def summarize(
     skipped: SkippedInput | None = None,
     tool: str | None = None,
     slo: Objectives | None = None,
+    by: str | None = None,
 ) -> Report:
     """Summarize many streams. Percentiles are of the pooled samples, never averages of percentiles.
 
@@ -53,15 +57,17 @@ def summarize(
         skipped: what their reading skipped; counted once `streams` is exhausted.
         tool: the tool whose figures are computed instead of ours, a key of `other_tools.TOOLS`.
         slo: the SLOs to judge all streams by; None: those on their spans.
+        by: an attribute of the spans or their resources: each of its values has rows of its own; None: there is none.
     """
-    collectors: dict[tuple[str, str], ModelCollector] = {}
+    collectors: dict[tuple[str, str, str | None], ModelCollector] = {}
     slos, sessions = SLOCollector(slo), SessionCollector()
     worst: StoredStream | None = None
     count = 0
     for stream in streams:
         count += 1
         stalls = collect_stalls(stream)
-        collectors.setdefault((stream.provider, stream.model), ModelCollector(tool)).add(stream, stalls)
+        group = None if by is None else find_attribute(stream, by) or ABSENT
+        collectors.setdefault((stream.provider, stream.model, group), ModelCollector(tool)).add(stream, stalls)
         verdict = slos.add(stream, stalls)
         sessions.add(stream, sum(stall.count for stall in stalls), verdict)
         if stream.measures.upstream_samples.nanoseconds and (
@@ -69,7 +75,7 @@ def summarize(
         ):
             worst = stream
     return Report(
-        rows=[collector.summary(provider, model) for (provider, model), collector in sorted(collectors.items())],
+        rows=[collectors[key].summary(*key) for key in sorted(collectors, key=lambda key: (*key[:2], key[2] or ""))],
         streams=count,
         worst=None if worst is None else describe_worst(worst, tool),
         known={figure: _merge([one.known[figure] for one in collectors.values()]) for figure in KNOWN},

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from otel_itl.core.measures import Measures
 from otel_itl.core.timeline import MICROSECOND
-from otel_itl.tools.report.certainty import find_error, find_uncertainty_cause, is_known_well_enough
+from otel_itl.tools.report.certainty import find_error, find_uncertainty_cause
 from otel_itl.tools.report.reading.span_facts import StallFacts
 from otel_itl.tools.report.reading.streams import UNKNOWN, Identity, StoredStream
+from otel_itl.tools.report.set_aside import find_set_aside_cause
 from otel_itl.tools.report.slo import read_verdict
 from otel_itl.tools.report.stalls import collect_stalls
 from otel_itl.tools.view.moments import draw_chunks
@@ -84,18 +85,20 @@ def describe_head(
 def describe_errors(stream: StoredStream) -> dict[str, Any]:
     """Return by how much figures of a stream may be off, why, and which are not known; empty where all are exact."""
     measures = stream.measures
-    if not measures.bounds:
+    aside = {name: find_set_aside_cause(stream, field) for name, field in _POOLED.items()}
+    left_out = [name for name, cause in aside.items() if cause is not None]
+    if not measures.bounds and not left_out:
         return {}
+    why = next((cause for cause in aside.values() if cause is not None), None) or find_uncertainty_cause(stream)
     errors = {field: _rounded(find_error(measures, field)) for field in measures.bounds}
     above = {field: _rounded(find_error(measures, field, is_above=True)) for field in measures.bounds}
-    left_out = [name for name, field in _POOLED.items() if not is_known_well_enough(measures, field)]
     has_bounds = "ITL" not in left_out and "itl_mean" in measures.bounds
     return {
         "low": pack_samples(measures.sample_bounds.lowest) if has_bounds else None,
         "high": pack_samples(measures.sample_bounds.highest) if has_bounds else None,
         "errors": without_none(errors) or None,
         "above": without_none(above) or None,
-        "why": find_uncertainty_cause(stream).words,
+        "why": why.words,
         "left_out": left_out or None,
     }
 

@@ -14,7 +14,6 @@ from otel_itl.tools.report.certainty import (
     Cause,
     Flag,
     Known,
-    KnownCollector,
     Uncertain,
     describe_known,
     describe_remedies,
@@ -26,6 +25,7 @@ from otel_itl.tools.report.certainty import (
 )
 from otel_itl.tools.report.reading.span_facts import SpanFacts
 from otel_itl.tools.report.reading.streams import StoredStream
+from otel_itl.tools.report.set_aside import KnownCollector
 
 MS = 1_000_000
 
@@ -105,7 +105,7 @@ def test_what_most_streams_are_known_to_is_said_beside_the_worst() -> None:
 
 def test_streams_that_are_left_out_are_counted_among_the_uncertain_ones() -> None:
     known = Known(7, (Uncertain(Cause.HOST, 3, 0.2, 0.2),), {"host": 2})
-    assert describe_known(known) == ["3 of 9 known to 200 ms only, 2 left out: its machine was busy"]
+    assert describe_known(known) == ["3 of 9 known to 200 ms only, 2 set aside: its machine was busy"]
 
 
 def test_nothing_is_said_of_a_figure_that_is_known() -> None:

@@ -12,9 +12,10 @@ import openai
 import pytest
 
 import otel_itl
-from otel_itl.core.measures import measure
+from otel_itl.core.measures import Measures, measure
 from otel_itl.testing import Script, ScriptedServer, capture_telemetry, chat, faults
 from otel_itl.tools.report.render.json import report_to_data
+from otel_itl.tools.report.set_aside import find_set_aside_cause
 from otel_itl.tools.report.summary import summarize
 
 json_file = pytest.importorskip("opentelemetry.exporter.otlp.json.file", reason="needs OpenTelemetry 1.45 or later")
@@ -81,11 +82,14 @@ def test_the_report_equals_the_measures_of_the_same_streams(
     measures = [measure(stream.timeline) for stream in reading.streams]
     expected = [span.attributes["itl.latency.p99"] for span in spans]
     assert [round(one.itl_p99 or 0, 6) for one in measures] == expected
-    # On a busy machine a stream may not be known, and is left out then.
-    assert row["time_to_first_token"]["max"] == max(
-        (one.time_to_first_token for one in measures if one.is_known("time_to_first_token")), default=None
-    )
-    known = [one for one in measures if one.upstream_samples]
+
+    def pooled(figure: str) -> list[Measures]:
+        """The measures of the streams that are not set aside, as they may be on a busy machine."""
+        return [one.measures for one in reading.streams if find_set_aside_cause(one, figure) is None]
+
+    first_tokens = [one.time_to_first_token for one in pooled("time_to_first_token")]
+    assert row["time_to_first_token"]["max"] == max(first_tokens, default=None)
+    known = pooled("itl_p99")
     assert row["inter_token_latency"]["max"] == max((one.itl_max for one in known), default=None)
     assert row["known"]["inter_token_latency"]["streams"] == len(known)
     assert row["outcomes"] == {"completed": 2, "error": 1}
@@ -105,7 +109,9 @@ def test_one_stream_alone_is_reported_with_its_own_measures(
         "count": 13,
         **{name: attributes[f"itl.latency.{name}"] for name in ("p50", "p95", "p99", "max", "mean")},
     }
-    assert {name: round(value, 6) for name, value in row["inter_token_latency"].items()} == expected
+    assert {
+        name: round(value, 6) for name, value in row["inter_token_latency"].items() if name != "too_few"
+    } == expected
     assert round(row["time_per_output_token"], 6) == attributes["itl.time_per_output_token"]
     assert (row["provider"], row["model"], row["operations"]) == ("openai", "gpt-4o", ["chat"])
 

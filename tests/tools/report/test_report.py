@@ -103,10 +103,10 @@ def test_the_operations_of_a_row_are_listed(made: Any) -> None:
 
 
 def test_every_sample_is_in_one_bucket(made: Any) -> None:
-    row = row_of(made.timeline(0.5, 0.6, 20, 20.1, 40_000))
+    row = row_of(made.timeline(20, 20.1), made.timeline(4, 4.1), made.timeline(19, 40_000))
     held = {index: number for index, number in enumerate(row.latency_buckets) if number}
     at = LATENCY_BUCKETS.index
-    assert held == {at(0.0005): 1, at(0.001): 1, at(0.02): 1, at(0.025): 1, len(LATENCY_BUCKETS): 1}
+    assert held == {at(0.004): 1, at(0.005): 1, at(0.02): 2, at(0.025): 1, len(LATENCY_BUCKETS): 1}
 
 
 def test_hidden_gaps_and_slow_callers_are_counted(made: Any) -> None:
@@ -226,8 +226,9 @@ def test_a_report_of_nothing_has_no_rows() -> None:
 
 KEYS = {
     "": "schema as streams rows worst slo sessions session skipped_input",
-    "row": "provider model operations streams outcomes output_tokens output_chunks imputed excluded consumer_bound "
-    "blocked host_bound host_delay buffered server stalls streams_with_derived_stalls finished",
+    "row": "provider model group operations streams outcomes output_tokens output_chunks imputed excluded "
+    "consumer_bound blocked host_bound host_delay errors without_token waited buffered "
+    "server stalls streams_with_derived_stalls finished",
     "worst": "provider model operation trace_id span_id where outcome duration output_chunks longest_latency "
     "longest_latency_uncertainty longest_latency_uncertainty_above gap",
 }
@@ -255,7 +256,7 @@ def test_the_data_of_a_report_has_these_keys(made: Any, tool: str | None, more: 
 
 def test_a_distribution_and_a_gap_have_these_keys(made: Any) -> None:
     data = report_to_data(summarize([stream(made.timeline(5, 700, 5))]))
-    assert [*data["rows"][0]["inter_token_latency"]] == ["count", "p50", "p95", "p99", "max", "mean"]
+    assert [*data["rows"][0]["inter_token_latency"]] == ["count", "p50", "p95", "p99", "max", "mean", "too_few"]
     assert data["worst"]["gap"] == {"start": 0.205, "end": 0.905, "position": 3}
 
 
@@ -265,7 +266,7 @@ def test_every_key_of_the_data_is_documented(made: Any, read: Any, tool: str | N
         if isinstance(data, dict):
             for key, value in data.items():
                 yield key
-                if key not in {"figures", "formulas"}:
+                if key not in {"errors", "figures", "formulas"}:
                     yield from keys(value)
         elif isinstance(data, list):
             for item in data:

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
+from otel_itl.tools.report.other_tools.facts import StreamFacts, StreamInRun
+from otel_itl.tools.report.other_tools.formulas import Values
+
 SAME: Final = "="
 """As the name of a figure in a summary: the same as for one stream."""
 
@@ -32,24 +35,29 @@ class Figure(NamedTuple):
     Args:
         role: what it is in the terms of `docs/definitions.md`, or nothing. `itl` is the list of latencies of a stream.
         name: the tool's own name, with the unit added (`_ms`, `_ns`) where the tool leaves it out.
-        value: an expression (see `evaluate`) over the tool's other figures and `STREAM_QUANTITIES`, or one name of
-            `RUN_QUANTITIES`. All its times are nanoseconds; the result is converted to the unit of the name.
-        formula: the same in words, as reports print it: t are arrivals after the request, N the output tokens.
+        formula: how it comes about, as reports print it: t are arrivals after the request, N the output tokens.
         pooled: its name in a summary of several streams, or `SAME`; empty: it is not in summaries.
-        weight: an expression for the number of times that the value of a stream counts in a summary.
+        weight: the number of times that the value of a stream counts in a summary, given all figures of the stream.
     """
 
     role: Role
     name: str
-    value: str
     formula: str
     pooled: str = ""
-    weight: str = "1"
+    weight: Callable[[Values], float | None] = lambda _: 1
 
     @property
     def summary_name(self) -> str:
         """The figure's name in a summary."""
         return self.name if self.pooled == SAME else self.pooled
+
+
+class RunFigure(NamedTuple):
+    """One figure of a tool that exists for several streams only."""
+
+    name: str
+    compute: Callable[[Sequence[StreamInRun]], float | None]
+    formula: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +85,9 @@ class ToolDefinition:
     needs_every_chunk: bool = True
     """The tool has no figures of a timeline that leaves chunks out (thinned, or beyond the recording limit)."""
     figures: tuple[Figure, ...]
-    run_figures: tuple[Figure, ...] = ()
-    """Figures that exist for several streams only."""
+    run_figures: tuple[RunFigure, ...] = ()
+    compute: Callable[[StreamFacts], Values]
+    """Computes the figures of one stream, by their names."""
 
     def statistic_name(self, figure: Figure, statistic: str) -> str:
         """Return the tool's name for a statistic of a figure."""
@@ -97,7 +106,8 @@ class ToolDefinition:
             for figure in self.pooled_figures
             for name in self.statistics.split()
         }
-        return {**{figure.name: figure.formula for figure in (*self.figures, *self.run_figures)}, **statistics}
+        of_run = {figure.name: figure.formula for figure in self.run_figures}
+        return {figure.name: figure.formula for figure in self.figures} | of_run | statistics
 
     @property
     def roles(self) -> dict[str, str]:

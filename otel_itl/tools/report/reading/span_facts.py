@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -71,6 +72,8 @@ class SpanFacts:
     """Tokens of the prompt that were in the cache."""
     instance: str | None = None
     """The process that made the request: `service.instance.id`, else host and process id."""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    """All attributes of the span and, where it lacks them, of its resource."""
 
 
 NO_FACTS = SpanFacts()
@@ -84,6 +87,7 @@ def read_span_facts(
     """Read the facts from the attributes of a span, from those of its stall events, and from those of its resource."""
     cached = _number(attributes, names.USAGE_CACHE_READ_TOKENS)
     return SpanFacts(
+        attributes=ChainMap(dict(attributes), dict(resource or {})),
         server=_server(attributes),
         response_model=read_text(attributes, names.RESPONSE_MODEL),
         cached_input_tokens=None if cached is None else int(cached),

@@ -1,33 +1,34 @@
-"""Renders the tables of a report with a line for each model or each SLO, and the notes below them."""
+"""Renders the tables of a report with a line for each model or each SLO."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rich.padding import Padding
 from rich.text import Text
 
 from otel_itl.core.metric_conventions import LATENCY_BUCKETS
-from otel_itl.tools.report.certainty import Flag, Known, describe_figures, describe_remedies
-from otel_itl.tools.report.model_summary import ModelSummary
+from otel_itl.tools.report.model_summary import Distribution, ModelSummary
+from otel_itl.tools.report.render.model_notes import MARK
 from otel_itl.tools.report.render.number_format import (
     ABSENT,
     format_count,
     format_duration,
     format_edge,
+    format_milliseconds,
     format_rate,
     format_share,
     make_printable,
     pluralize,
 )
 from otel_itl.tools.report.render.styles import FAILURES, STYLES
-from otel_itl.tools.report.render.tables import INDENT, Column, NamedTable, count_column, time_column
+from otel_itl.tools.report.render.tables import INDENT, Column, NamedTable, count_column, fit_columns, time_column
 from otel_itl.tools.report.render.terminal import Terminal
 from otel_itl.tools.report.render.timeline_chart import Glyphs
 from otel_itl.tools.report.slo import SLOSummary
 from otel_itl.tools.report.stalls import DEFAULT_POLICY
+from otel_itl.tools.report.too_few import has_too_few, mark_if
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 _MIN_OUTCOMES_WIDTH = 12
 _MIN_HISTOGRAM_WIDTH = 12
 """Fewer columns do not show the shape of a distribution."""
-_MARK = "*"
-"""Stands behind the name of a model whose figures have a note."""
 
 
 def _count_all(summary: SLOSummary) -> int:
@@ -53,10 +52,26 @@ def _format_met(summary: SLOSummary) -> Text:
     return Text(format_share(least, streams) if least == most else bounds, style=STYLES["outcome"] if is_missed else "")
 
 
+def _sample_column(name: str, field: str, group: str) -> Column:
+    """Return a column of a figure of a `Distribution`, given its field; one of too few samples is marked.
+
+    Of one sample there is one figure, its median.
+    """
+
+    def show(row: ModelSummary) -> str:
+        """Return the cell of a model."""
+        found: Distribution = getattr(row, field)
+        if found.count == 1 and name != "p50":
+            return ABSENT
+        return mark_if(format_milliseconds(getattr(found, name)), is_of_too_few=name in found.too_few)
+
+    return Column(name, 6, group=group, cell=show)
+
+
 _LATENCIES: Final = (
-    *(time_column(name, f"time_to_first_token.{name}", group="TTFT, ms") for name in ("p50", "p95", "p99")),
+    *(_sample_column(name, "time_to_first_token", "TTFT, ms") for name in ("p50", "p95", "p99")),
     *(
-        time_column(name, f"inter_token_latency.{name}", group="inter-token latency, ms")
+        _sample_column(name, "inter_token_latency", "inter-token latency, ms")
         for name in ("p50", "p95", "p99", "max", "mean")
     ),
     time_column("ms", "time_per_output_token", above="TPOT"),
@@ -69,9 +84,8 @@ _COUNTS: Final = (
     count_column("imputed", "imputed", 8, above="gaps"),
     count_column("excluded", "excluded", 9, above="gaps"),
     count_column("bound", "consumer_bound", 8, above="caller-"),
+    count_column("bound", "host_bound", 7, above="host-"),
 )
-_HOST_BOUND: Final = count_column("bound", "host_bound", 7, above="host-")
-"""A column that is shown where there are such streams."""
 _BY_SERVER: Final = {
     "load": "load",
     "prompt": "prompt",
@@ -80,31 +94,46 @@ _BY_SERVER: Final = {
     "total": "total",
 }
 _MEASURED: Final = {"TTFT": "time_to_first_token", "decode": "decode_time", "total": "duration"}
+
+
+def _server_column(name: str, field: str, group: str) -> Column:
+    """Return a column of medians of `ServerTimes`, given its field; those of too few streams are marked."""
+
+    def show(row: ModelSummary) -> str:
+        """Return the cell of a model that has server times."""
+        seconds, streams = getattr(row.server, field), row.server.streams if row.server else 0
+        return mark_if(
+            format_milliseconds(seconds), is_of_too_few=seconds is not None and has_too_few(50, streams, streams)
+        )
+
+    return Column(name, 7, group=group, cell=show)
+
+
 _SERVER: Final = (
     count_column("streams", "server.streams", 8),
-    *(time_column(name, f"server.{field}", 7, group="by the server, ms") for name, field in _BY_SERVER.items()),
-    *(time_column(name, f"server.{field}", 7, group="measured here, ms") for name, field in _MEASURED.items()),
+    *(_server_column(name, field, "by the server, ms") for name, field in _BY_SERVER.items()),
+    *(_server_column(name, field, "measured here, ms") for name, field in _MEASURED.items()),
 )
 _STALLS: Final = (
-    Column("  phase", 13, kind="text", cell=lambda group: _words(group.phase)),
-    Column("  cause", 13, kind="text", cell=lambda group: _words(group.cause)),
+    Column("  phase", 0, kind="text", cell=lambda group: _words(group.phase)),
+    Column("  cause", 0, kind="text", cell=lambda group: _words(group.cause)),
     count_column("count", "count", 7),
-    Column("total", 9, cell=lambda group: format_duration(group.duration)),
-    Column("longest", 9, cell=lambda group: Text(format_duration(group.longest), style=STYLES["longest gap"])),
+    Column("total", 7, cell=lambda group: format_duration(group.duration)),
+    Column("longest", 8, cell=lambda group: Text(format_duration(group.longest), style=STYLES["longest gap"])),
 )
 _SLO: Final = (
-    Column("streams", 9, cell=lambda slo: format_count(_count_all(slo))),
-    Column("met", 13, cell=_format_met),
-    Column("gaps", 9, cell=lambda slo: ABSENT if slo.gaps is None else format_count(slo.gaps)),
+    Column("", 0, kind="text", cell=lambda slo: "  " + _objectives(slo)),
+    Column("streams", 8, cell=lambda slo: format_count(_count_all(slo))),
+    Column("met", 7, cell=_format_met),
+    Column("gaps", 6, cell=lambda slo: ABSENT if slo.gaps is None else format_count(slo.gaps)),
     Column("met", 8, cell=lambda slo: format_share(slo.gaps_met or 0, slo.gaps) if slo.gaps else ABSENT),
+    Column("fluidity", 10, cell=lambda slo: ABSENT if slo.fluidity is None else f"{slo.fluidity:.3f}"),
 )
-_FLUIDITY: Final = Column("fluidity", 10, cell=lambda slo: ABSENT if slo.fluidity is None else f"{slo.fluidity:.3f}")
-_TITLES: Final = {"time_to_first_token": "TTFT", "inter_token_latency": "ITL p99", "time_per_output_token": "TPOT"}
 
 
 def latency_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTable:
     """Return a table with the latencies of each model; where there is room, with a histogram of its ITL."""
-    table = NamedTable(map(mark_model, rows), terminal, _LATENCIES)
+    table = NamedTable(map(mark_model, rows), terminal, fit_columns(_LATENCIES, rows))
     buckets = _buckets_to_show(rows, table.room - INDENT)
 
     def draw(row: ModelSummary) -> Text:
@@ -120,8 +149,7 @@ def latency_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTabl
 
 def stream_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTable:
     """Return a table with the counts and the outcomes of the streams of each model."""
-    columns = (*_COUNTS, _HOST_BOUND) if any(row.host_bound for row in rows) else _COUNTS
-    table = NamedTable((row.model for row in rows), terminal, columns, reserved=_MIN_OUTCOMES_WIDTH)
+    table = NamedTable((row.name for row in rows), terminal, fit_columns(_COUNTS, rows), reserved=_MIN_OUTCOMES_WIDTH)
     room = table.room
 
     def describe(row: ModelSummary) -> Padding:
@@ -136,7 +164,7 @@ def stream_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTable
 def server_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTable:
     """Return a table with the medians of what servers report of their own work, beside those that were measured."""
     rows = [row for row in rows if row.server is not None]
-    table = NamedTable((row.model for row in rows), terminal, _SERVER)
+    table = NamedTable((row.name for row in rows), terminal, fit_columns(_SERVER, rows))
     table.add_models(rows)
     return table
 
@@ -144,7 +172,8 @@ def server_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTable
 def stall_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[RenderableType]:
     """Yield a table with a line for each phase and cause of each model that stalled, and its footnote."""
     rows = [row for row in rows if row.stalls]
-    table = NamedTable((row.model for row in rows), terminal, _STALLS, "stalls")
+    columns = fit_columns(_STALLS, [group for row in rows for group in row.stalls])
+    table = NamedTable((row.name for row in rows), terminal, columns, "stalls")
     table.add_models(rows, lines=lambda row: row.stalls)
     yield table
     if any(row.streams_with_derived_stalls and group.cause is None for row in rows for group in row.stalls):
@@ -160,35 +189,7 @@ def _words(name: str | None) -> str:
 
 def mark_model(row: ModelSummary) -> str:
     """Return the name of a model, marked if any of its streams is buffered."""
-    return row.model if row.buffered is None else row.model + _MARK
-
-
-def buffering_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
-    """Yield a line for each model with buffered streams: its pace is a proxy's."""
-    for row in rows:
-        if row.buffered is None:
-            continue
-        share = format_share(round(row.buffered.burst_ratio * 1_000), 1_000)
-        note = Text()
-        note.append(f"{_MARK} {make_printable(row.provider)} ", style=STYLES["head"])
-        note.append(make_printable(row.model), style=STYLES["provider"])
-        if row.buffered.streams < row.streams:
-            note.append(f", {row.buffered.streams:,} of {row.streams:,} streams")
-        note.append(f": {share} of the chunks came in bursts: the pace is the proxy's")
-        if row.buffered.pace is not None:
-            note.append(f", {format_duration(row.buffered.pace)} a chunk from burst to burst")
-        yield note
-
-
-def known_notes(known: Mapping[str, Known]) -> Iterator[Text]:
-    """Yield a line for each figure and cause: of how many streams of all models it is uncertain, and by how much."""
-    yield from map(Text, describe_figures({title: known[figure] for figure, title in _TITLES.items()}))
-
-
-def remedies(rows: Sequence[ModelSummary]) -> Iterator[Text]:
-    """Yield a line for each flag that something has to be done about."""
-    for line in describe_remedies(sum((row.flags for row in rows), Counter[Flag]())):
-        yield Text(line, style=STYLES["head"])
+    return row.name if row.buffered is None else row.name + MARK
 
 
 def _buckets_to_show(rows: Sequence[ModelSummary], room: int) -> range:
@@ -231,16 +232,15 @@ def _outcomes(row: ModelSummary, room: int) -> Text:
 
 
 def slo_table(summaries: Sequence[SLOSummary], terminal: Terminal) -> Iterator[RenderableType]:
-    """Yield a table with a line for each SLO; where there is room, with the fluidity index."""
-    widest = max(len(_objectives(summary)) for summary in summaries) + INDENT
-    names_width = max(len(summary.profile) for summary in summaries) + INDENT
-    columns = [Column("", widest, kind="fold", cell=lambda slo: "  " + _objectives(slo)), *_SLO]
-    has_fluidity = any(summary.fluidity is not None for summary in summaries)
-    if has_fluidity and names_width + sum(one.width for one in (*columns, _FLUIDITY)) <= terminal.console.width:
-        columns.append(_FLUIDITY)
+    """Yield a table with a line for each SLO."""
+    columns = fit_columns(_SLO, summaries)
     table = NamedTable((summary.profile for summary in summaries), terminal, columns, "objectives")
     table.add_rows(summaries, lambda summary: summary.profile)
     yield table
+    yield Text(
+        "met: streams by TTFT, stalls and gaps, as on spans; the metric itl.client.slo.streams does without the gaps",
+        style=STYLES["head"],
+    )
     unknown = [
         f"{summary.streams_not_known:,} of {pluralize(_count_all(summary), 'stream')} by {summary.profile}"
         for summary in summaries

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -18,11 +17,11 @@ from otel_itl.tools.report.render.number_format import (
     format_duration,
     format_milliseconds,
     format_three_digits,
-    make_printable,
     pluralize,
 )
 from otel_itl.tools.report.render.styles import STYLES
-from otel_itl.tools.report.render.tables import INDENT
+from otel_itl.tools.report.render.tables import INDENT, Column, NamedTable
+from otel_itl.tools.report.render.terminal import Terminal
 
 _MIN_CELL_WIDTH = 6
 """Columns of a latency, with the blank before it."""
@@ -32,7 +31,9 @@ _COUNT = "count"
 """The statistic that is not a latency."""
 
 
-def other_tool_tables(tool: str, rows: Sequence[ModelSummary]) -> Iterator[Text | Table]:
+def other_tool_tables(
+    tool: str, rows: Sequence[ModelSummary], terminal: Terminal
+) -> Iterator[Text | Table | NamedTable]:
     """Yield what the tool counts and how, its figures of each model, and the formulas of these."""
     definition = TOOLS[tool]
     yield Text.assemble(("as ", STYLES["head"]), (definition.name, STYLES["provider"]))
@@ -47,7 +48,7 @@ def other_tool_tables(tool: str, rows: Sequence[ModelSummary]) -> Iterator[Text 
         }
     )
     yield Text()
-    yield _figure_table(definition, rows)
+    yield _figure_table(definition, rows, terminal)
     yield Text()
     yield _two_columns(
         {
@@ -64,32 +65,37 @@ def figures_line(figures: Mapping[str, float | None]) -> Text:
     return Text(", ".join(f"{_without_unit(name)} {_with_unit(name, value)}" for name, value in known))
 
 
-def _figure_table(definition: ToolDefinition, rows: Sequence[ModelSummary]) -> Table:
+def _figure_table(definition: ToolDefinition, rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTable:
     """Return a table with a line for each figure of each model, and a column for each statistic."""
     statistics = definition.statistics.split()
-    table = Table(box=None, padding=0, pad_edge=False, header_style=STYLES["head"])
-    table.add_column("milliseconds")
-    for statistic in statistics:
-        table.add_column(statistic, width=max(len(statistic) + 1, _MIN_CELL_WIDTH), justify="right", no_wrap=True)
+    lines = {(row.provider, row.name): list(_figure_lines(definition, statistics, row)) for row in rows}
+    names = [name for of_row in lines.values() for name, _ in of_row]
+    cells = [cells for of_row in lines.values() for _, cells in of_row]
+    columns = [
+        Column(statistic, max(_MIN_CELL_WIDTH, len(statistic) + 1, *(len(line[index]) + 1 for line in cells)))
+        for index, statistic in enumerate(statistics)
+    ]
+    table = NamedTable(names, terminal, columns, "milliseconds")
     for provider, of_provider in groupby(rows, key=lambda row: row.provider):
-        table.add_row(Text(make_printable(provider), style=STYLES["provider"]))
+        table.add_group(provider)
         for row in of_provider:
-            model = Text(make_printable(mark_model(row)))
-            model.append(f", {pluralize(row.finished, 'stream')}", style=STYLES["head"])
-            table.add_row(Padding(model, (0, 0, 0, INDENT)))
-            figures = row.figures or {}
-            for figure in definition.pooled_figures:
-                name = figure.summary_name
-                values = {statistic: figures[definition.statistic_name(figure, statistic)] for statistic in statistics}
-                cells = [_cell(name, statistic, value) for statistic, value in values.items()]
-                table.add_row(_indented(_without_unit(name)), *map(Text, cells))
-            for figure in definition.run_figures:
-                table.add_row(_indented(figure.name), Text(_plain(figures[figure.name])))
+            table.add_group(f"  {mark_model(row)}, {pluralize(row.finished, 'stream')}")
+            for name, line in lines[row.provider, row.name]:
+                table.add_row(name, *line)
     return table
 
 
-def _indented(name: str) -> Padding:
-    return Padding(Text(name, overflow="fold"), (0, 0, 0, 2 * INDENT))
+def _figure_lines(
+    definition: ToolDefinition, statistics: Sequence[str], row: ModelSummary
+) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the name of each figure of a model, and its cells; a figure of the whole run has one."""
+    figures = row.figures or {}
+    for figure in definition.pooled_figures:
+        values = {statistic: figures[definition.statistic_name(figure, statistic)] for statistic in statistics}
+        cells = [_cell(figure.summary_name, statistic, value) for statistic, value in values.items()]
+        yield f"  {_without_unit(figure.summary_name)}", cells
+    for of_run in definition.run_figures:
+        yield f"  {of_run.name}", [_plain(figures[of_run.name]), *[""] * (len(statistics) - 1)]
 
 
 def _cell(name: str, statistic: str, value: float | None) -> str:

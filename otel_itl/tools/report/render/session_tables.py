@@ -8,6 +8,7 @@ from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from otel_itl.core.baseline import BASELINE_REQUESTS
@@ -17,6 +18,7 @@ from otel_itl.tools.report.render.number_format import (
     ABSENT,
     format_count,
     format_duration,
+    format_milliseconds,
     format_three_digits,
     make_printable,
     pluralize,
@@ -28,25 +30,27 @@ from otel_itl.tools.report.render.tables import (
     NamedTable,
     cells_of,
     count_column,
-    head_line,
-    make_table,
+    fit_columns,
+    shorten_middle,
     time_column,
-    wrap_name,
 )
 from otel_itl.tools.report.render.terminal import Terminal
 from otel_itl.tools.report.render.timeline_chart import Glyphs
 from otel_itl.tools.report.sessions import RequestSummary, SessionSummary
 from otel_itl.tools.report.slo import Verdict
+from otel_itl.tools.report.too_few import has_too_few, mark_if
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 MAX_SESSIONS = 20
 """Sessions shown in a terminal: a fleet has thousands. JSON has them all."""
-_MAX_CHART_WIDTH, _MIN_CHART_WIDTH = 32, 6
+_MAX_CHART_WIDTH, _MIN_CHART_WIDTH = 32, len("by request")
 """Columns of the chart of a session: further requests share columns; a narrower chart is left out."""
 _FULL_HEIGHT = 3.0
 """A request that is this many times slower than usual fills its column: one stall must not flatten the others."""
+_MIN_MODEL_WIDTH = 12
+"""Models of requests are not shortened to fewer columns."""
 
 
 def _count_requests(session: SessionSummary) -> str:
@@ -95,10 +99,30 @@ def _time(request: RequestSummary) -> datetime:
     return datetime.fromtimestamp(request.request_unix_ns // SECOND, timezone.utc)
 
 
+def _is_marked(session: SessionSummary, q: int) -> bool:
+    has_any = session.itl_p50 is not None
+    return has_any and has_too_few(q, session.itl_samples, session.itl_requests)
+
+
+def has_marks(session: SessionSummary) -> bool:
+    """Return whether a percentile of a session is of too few gaps or requests."""
+    return _is_marked(session, 99)
+
+
+def _session_column(q: int) -> Column:
+    """Return the column of a percentile of the gaps of sessions; one of too few is marked."""
+
+    def show(session: SessionSummary) -> str:
+        """Return the cell of a session."""
+        return mark_if(format_milliseconds(getattr(session, f"itl_p{q}")), is_of_too_few=_is_marked(session, q))
+
+    return Column(f"p{q}", 6, group="ITL, ms", cell=show)
+
+
 _SESSIONS: Final = (
     Column("requests", 9, cell=_count_requests),
-    time_column("p50", "itl_p50", group="ITL, ms"),
-    time_column("p99", "itl_p99", group="ITL, ms"),
+    _session_column(50),
+    _session_column(99),
     Column("decode", 9, cell=lambda session: format_duration(session.decode_time)),
     count_column("stalls", "stalls", 7),
     Column("ratio", 6, cell=lambda session: _ratio(session.latency_ratio, is_bad=_is_degraded(session))),
@@ -113,17 +137,13 @@ _REQUESTS: Final = (
     Column("SLO", 8, cell=lambda request: _verdict(request.slo_verdict)),
 )
 """Columns of a request between its model and its outcome, with their least width."""
-_OPTIONAL: Final = {"stalls", "SLO"}
-"""Those of them that are left out where they have nothing."""
-_INDEX: Final = Column("#", 4, cell=lambda request: f"{request.state.request_index:,}")
-_TIME: Final = Column("  time, UTC", 12, kind="text", cell=lambda request: f"  {_time(request):%H:%M:%S}")
 _OUTCOME: Final = Column("  outcome", 11, kind="text", cell=_outcome)
 
 
 def session_table(sessions: Sequence[SessionSummary], terminal: Terminal) -> Iterator[RenderableType]:
     """Yield a table with a line for each of the first sessions, with a chart of its latency from request to request."""
     shown = sessions[:MAX_SESSIONS]
-    table = NamedTable((session.session for session in shown), terminal, _SESSIONS, "sessions")
+    table = NamedTable((one.session for one in shown), terminal, fit_columns(_SESSIONS, shown), "sessions")
     most_requests = max(len(session.requests) for session in shown)
     chart_width = min(table.room - INDENT, _MAX_CHART_WIDTH, max(most_requests, len("by request")))
 
@@ -133,7 +153,7 @@ def session_table(sessions: Sequence[SessionSummary], terminal: Terminal) -> Ite
 
     if chart_width >= _MIN_CHART_WIDTH:
         width = chart_width + INDENT
-        table.add_columns(Column("  by request"[:width], width, kind="text", cell=draw))
+        table.add_columns(Column("  by request", width, kind="text", cell=draw))
     table.add_rows(shown, lambda session: session.session)
     yield table
     if len(sessions) > len(shown):
@@ -148,27 +168,33 @@ def request_table(session: SessionSummary, terminal: Terminal) -> Iterator[Rende
         title.append(f", degraded {_degraded(session)}", style=STYLES["outcome"])
     yield title
     yield Text()
-    columns = (_INDEX, _TIME, *_columns_of(session.requests), _OUTCOME)
-    room = terminal.console.width - sum(column.width for column in columns)
-    longest = max(len(make_printable(request.model)) for request in session.requests) + INDENT
-    width = max(min(longest, room), min(longest, _TIME.width))
-    model = Column("  model", width, kind="fold", cell=lambda request: wrap_name(request.model, width))
-    columns = (*columns[:2], model, *columns[2:])
-    table = make_table(columns)
-    for date, requests in groupby(session.requests, key=lambda request: f"{_time(request):%Y-%m-%d}"):
-        table.add_row("", Text(f"  {date}", style=STYLES["provider"]))
-        for request in requests:
-            table.add_row(*cells_of(columns, request))
-    yield head_line(columns, terminal)
+    names = [f"{request.state.request_index:>3,}  {_time(request):%H:%M:%S}" for request in session.requests]
+    figures = fit_columns((*_REQUESTS, _OUTCOME), session.requests)
+    used = INDENT + max(map(len, names)) + sum(column.width for column in figures)
+    columns = [_model_column(session.requests, terminal, terminal.console.width - used), *figures]
+    table = NamedTable(names, terminal, columns, "    #  time, UTC")
+    dated = zip(names, session.requests, strict=True)
+    for date, requests in groupby(dated, key=lambda one: f"{_time(one[1]):%Y-%m-%d}"):
+        table.add_group(f"  {date}")
+        for name, request in requests:
+            table.add_row(name, *cells_of(columns, request))
     yield table
 
 
-def _columns_of(requests: Sequence[RequestSummary]) -> Iterator[Column]:
-    """Yield the columns between model and outcome that have anything for requests, as wide as their cells."""
-    for column in _REQUESTS:
-        cells = [str(column.cell(request)) for request in requests]
-        if column.heading not in _OPTIONAL or {*cells} != {ABSENT}:
-            yield column._replace(width=max(column.width, *(len(cell) + 1 for cell in cells)))
+def _model_column(requests: Sequence[RequestSummary], terminal: Terminal, room: int) -> Column:
+    """Return the column of the models of requests, shortened to what the others leave if they remain different."""
+    names = {make_printable(request.model) for request in requests}
+    dots = "..." if terminal.is_plain else "…"
+    longest = max(map(cell_len, names))
+    least = min(max(room - INDENT, _MIN_MODEL_WIDTH), longest)
+    widths = range(least, longest)
+    width = next((one for one in widths if len({shorten_middle(n, one, dots) for n in names}) == len(names)), longest)
+
+    def show(request: RequestSummary) -> str:
+        """Return the cell of a request."""
+        return "  " + shorten_middle(make_printable(request.model), width, dots)
+
+    return Column("  model", max(width + INDENT, len("  model")), kind="text", cell=show)
 
 
 def _chart(session: SessionSummary, columns: int, glyphs: Glyphs) -> str:

@@ -1,13 +1,17 @@
-"""Builds the tables of a report: a column of names that may be long, and columns of numbers."""
+"""Builds the tables of a report: a column of names that may be long, and columns of numbers, none of which is cut.
+
+Where a terminal is too narrow for all columns, names are shortened in the middle; where that is not enough, the table
+is continued below with the columns that are left, under the same names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
@@ -22,7 +26,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 INDENT = 2
-_MIN_NAME_WIDTH = 12
+_MIN_NAME_WIDTH = 24
+"""Names are not shortened to fewer columns, the indent included."""
 _Row = TypeVar("_Row")
 
 
@@ -36,7 +41,7 @@ class Column(NamedTuple):
     group: str = ""
     """Stands above this column and the next ones of the same group, between rules."""
     kind: Literal["number", "text", "fold"] = "number"
-    """Numbers are aligned on the right; what folds continues in the next line, anything else is cropped."""
+    """Numbers are aligned on the right; what folds may continue in the next line."""
     cell: Callable[[Any], RenderableType] = str
     """Makes the cell of what a row is about."""
 
@@ -68,10 +73,44 @@ def make_table(columns: Iterable[Column], *, has_head: bool = True) -> Table:
             column.heading,
             width=column.width,
             justify="right" if column.kind == "number" else "left",
-            no_wrap=column.kind != "fold",
-            overflow="fold" if column.kind == "fold" else "crop",
+            overflow="fold",
         )
     return table
+
+
+def fit_columns(columns: Iterable[Column], rows: Sequence[Any]) -> list[Column]:
+    """Return the columns that have anything for any row, each as wide as its widest cell with a blank before it.
+
+    Where no column of numbers has anything, all are there.
+    """
+    fitted = [(column, [str(column.cell(row)) for row in rows]) for column in columns]
+    is_empty = all({*cells} == {ABSENT} for column, cells in fitted if column.kind == "number")
+    shown = [
+        column._replace(
+            width=max(column.width, *(cell_len(text) + 1 for text in (column.heading, column.above, *cells)))
+        )
+        for column, cells in fitted
+        if is_empty or {*cells} != {ABSENT} or column.kind != "number"
+    ]
+    return [column for group, members in groupby(shown, key=_find_group) for column in _widen(list(members), group)]
+
+
+def _find_group(column: Column) -> str:
+    return column.group
+
+
+def _widen(columns: list[Column], group: str) -> list[Column]:
+    """Return the columns of a group, the first of which makes room for the name of the group between its rules."""
+    missing = len(group) + 3 - sum(column.width for column in columns) if group else 0
+    return [columns[0]._replace(width=columns[0].width + max(missing, 0)), *columns[1:]]
+
+
+def shorten_middle(name: str, width: int, dots: str) -> str:
+    """Return a name that has its beginning, dots and its end where it is longer than a width: `degrad…ing-1`."""
+    if cell_len(name) <= width:
+        return name
+    left = max(width - len(dots), 1)
+    return set_cell_size(name, left - left // 2).rstrip() + dots + name[len(name) - left // 2 :]
 
 
 def head_line(columns: Iterable[Column], terminal: Terminal) -> Text:
@@ -87,12 +126,12 @@ def head_line(columns: Iterable[Column], terminal: Terminal) -> Text:
 
 
 class NamedTable:
-    """A table with a first column of names. Where it has no room for the longest, names stand above their numbers.
+    """A table with a first column of names, and below each other as many parts as its columns need.
 
     Args:
         names: what the column will contain.
         terminal: where the table is printed.
-        columns: the others.
+        columns: the others, as wide as their cells (`fit_columns`).
         title: heading of the column of names.
         reserved: the least width of a column that is added when its `room` is known.
     """
@@ -100,34 +139,35 @@ class NamedTable:
     def __init__(
         self, names: Iterable[str], terminal: Terminal, columns: Sequence[Column], title: str = "", reserved: int = 0
     ) -> None:
-        longest = max((cell_len(make_printable(name)) + INDENT for name in names), default=0)
-        other_columns = sum(column.width for column in columns)
-        room = max(terminal.console.width - other_columns - reserved, _MIN_NAME_WIDTH)
-        self._is_beside = longest <= room
-        width = max(min(longest, room), len(title)) if self._is_beside else max(_MIN_NAME_WIDTH, len(title))
-        self.room = terminal.console.width - width - other_columns
-        """Columns of the terminal that are left."""
         self._terminal = terminal
-        self._columns = [Column(title, width, kind="fold"), *columns]
-        self._parts: list[RenderableType] = []
+        self._width = terminal.console.width
+        shown = {make_printable(name) for name in names}
+        longest = max(map(cell_len, shown), default=0) + INDENT
+        all_columns = sum(column.width for column in columns) + reserved
+        self._name_width = self._fit_names(shown, max(longest, len(title)), len(title), self._width - all_columns)
+        self._is_beside = self._name_width > 0
+        width = self._name_width or max(len(title), 2 * INDENT)
+        self._names = Column(title, width, kind="fold")
+        self._bands = list(_split_columns(columns, self._width - width, reserved))
+        self._lines: list[tuple[str, Sequence[RenderableType] | None]] = []
+        """Each row's name and cells, and each group's name and None."""
+
+    @property
+    def room(self) -> int:
+        """Columns of the terminal that are left beside the last part."""
+        return self._width - self._names.width - sum(column.width for column in self._bands[-1])
 
     def add_columns(self, *columns: Column) -> None:
         """Add columns that there is room for."""
-        self._columns.extend(columns)
+        self._bands[-1].extend(columns)
 
     def add_group(self, name: str) -> None:
         """Add a line with the name of what the rows below it belong to."""
-        self._parts.append(Text(make_printable(name), style=STYLES["provider"]))
+        self._lines.append((make_printable(name), None))
 
     def add_row(self, name: str, *cells: RenderableType) -> None:
         """Add the name of a row (empty: the one before) and its other cells."""
-        shown = Padding(Text(make_printable(name), overflow="fold"), (0, 0, 0, INDENT))
-        if not self._is_beside and name:
-            self._parts.append(shown)
-        row = make_table(self._columns, has_head=False)
-        texts = (Text(cell) if isinstance(cell, str) else cell for cell in cells)
-        row.add_row(shown if self._is_beside and name else "", *texts)
-        self._parts.append(row)
+        self._lines.append((make_printable(name), [Text(cell) if isinstance(cell, str) else cell for cell in cells]))
 
     def add_rows(self, rows: Iterable[_Row], name: Callable[[_Row], str]) -> None:
         """Add a line for each row: its name, and the cells that the columns make of it."""
@@ -137,7 +177,7 @@ class NamedTable:
     def add_models(
         self,
         rows: Iterable[ModelSummary],
-        name: Callable[[ModelSummary], str] = attrgetter("model"),
+        name: Callable[[ModelSummary], str] = attrgetter("name"),
         lines: Callable[[ModelSummary], Sequence[Any]] = lambda row: [row],
     ) -> None:
         """Add the lines of each model, the first with its name, below a line for each provider.
@@ -153,21 +193,72 @@ class NamedTable:
                 for index, line in enumerate(lines(row)):
                     self._add_line("" if index else name(row), line)
 
-    def _add_line(self, name: str, row: Any) -> None:
-        self.add_row(name, *cells_of(self._columns[1:], row))
-
     def __rich__(self) -> Group:
-        """Return the headings, and below them the rows."""
-        above = head_line(self._columns, self._terminal)
-        return Group(*([above] if above else []), make_table(self._columns), *self._parts)
+        """Return the headings and the rows of each part."""
+        parts: list[RenderableType] = []
+        start = 0
+        for band in self._bands:
+            columns = [self._names, *band]
+            above = head_line(columns, self._terminal)
+            parts += [*([Text()] if start else []), *([above] if above else []), make_table(columns)]
+            for name, cells in self._lines:
+                parts += self._draw_line(name, columns, cells and cells[start : start + len(band)])
+            start += len(band)
+        return Group(*parts)
+
+    def _add_line(self, name: str, row: Any) -> None:
+        self.add_row(name, *cells_of([column for band in self._bands for column in band], row))
+
+    def _draw_line(
+        self, name: str, columns: Sequence[Column], cells: Sequence[RenderableType] | None
+    ) -> Iterator[RenderableType]:
+        """Yield the name of a group, or a row with its name beside its cells or above them."""
+        if cells is None:
+            yield Text(name, style=STYLES["provider"], overflow="fold")
+            return
+        if name and not self._is_beside:
+            yield Padding(Text(name, overflow="fold"), (0, 0, 0, INDENT))
+        dots = "..." if self._terminal.is_plain else "…"
+        short = shorten_middle(name, self._names.width - INDENT, dots) if self._is_beside else ""
+        row = make_table(columns, has_head=False)
+        row.add_row(Padding(Text(short, overflow="fold"), (0, 0, 0, INDENT)), *cells)
+        yield row
+
+    def _fit_names(self, names: Collection[str], longest: int, least: int, room: int) -> int:
+        """Return the width of the column of names; 0: they stand above their numbers.
+
+        They are beside the numbers in full or, if they remain different, shortened; so they are where the table is
+        continued below.
+
+        Args:
+            names: all of them.
+            longest: the width of the longest, with its indent.
+            least: the width of the title.
+            room: what all other columns leave.
+        """
+        for width in (room, max(self._width // 3, _MIN_NAME_WIDTH)):
+            fitted = min(longest, width)
+            short = {shorten_middle(name, fitted - INDENT, "...") for name in names}
+            if fitted == longest or (fitted >= max(_MIN_NAME_WIDTH, least) and len(short) == len(names)):
+                return fitted
+        return 0
 
 
-def wrap_name(name: str, width: int) -> RenderableType:
-    """Return a name for a column of this width; a long one continues in the next line, after a separator if any."""
-    room, rest, lines = width - INDENT, make_printable(name), []
-    while len(rest) > room:
-        cut = max(rest.rfind(separator, 0, room) for separator in "-/:_. ") + 1
-        cut = cut if cut > room // 2 else room
-        lines.append(rest[:cut])
-        rest = rest[cut:]
-    return Padding(Text("\n".join([*lines, rest]), overflow="fold"), (0, 0, 0, INDENT))
+def _split_columns(columns: Iterable[Column], room: int, reserved: int) -> Iterator[list[Column]]:
+    """Yield the columns of each part of a table: those of a group together, unless the group alone has no room."""
+    band: list[Column] = []
+    left = room
+    for group, members in groupby(columns, key=lambda column: column.group):
+        unit = list(members)
+        is_whole = bool(group) and sum(column.width for column in unit) <= room
+        for piece in [unit] if is_whole else [[column] for column in unit]:
+            needed = sum(column.width for column in piece)
+            if band and needed > left:
+                yield band
+                band, left = [], room
+            band += [column._replace(width=min(column.width, room)) for column in piece]
+            left -= needed
+    if band and reserved > left:
+        yield band
+        band = []
+    yield band
