@@ -54,7 +54,11 @@ def add_sweep_arguments(sweep: CommandParser) -> None:
     )
     add_flag(sweep, "--yes", "do not ask before a host that is not this machine is swept")
     add_flag(sweep, "--json", "print JSON; docs/sweep.md has its schema")
-    sweep.add_argument("--html", metavar="PATH", help="write a page with pictures as well")
+    sweep.add_argument(
+        "--html",
+        metavar="PATH",
+        help="write the streams as the page of `otel-itl view` as well, with the levels as its sides",
+    )
     sweep.add_argument("--output", metavar="FILE", help="write the streams to this new file, as OTLP JSON lines")
 
 

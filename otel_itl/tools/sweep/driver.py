@@ -25,6 +25,7 @@ from otel_itl.tools.sweep.records import Round, Sweep
 from otel_itl.tools.sweep.rounds import TICK, RoundDriver
 from otel_itl.tools.sweep.schedule import Schedule
 from otel_itl.tools.sweep.sender import RequestSender
+from otel_itl.tools.view.document import describe_stream
 
 REPORT_SECONDS: Final = 0.25
 """Seconds between two reports of progress."""
@@ -147,6 +148,8 @@ class _Sweeper:
         self._report(Phase.READING)
         async for request, stream in self._measurement.collect(one.requests):
             add_stream(request, stream, self._objectives)
+            if self._plan.has_page and request.is_steady:
+                request.described = describe_stream(stream)
         judge_round(one, self._plan.steady_seconds)
         await self._measurement.store(is_counted=one.void_reason is None)
         self.rounds.append(one)

@@ -81,6 +81,7 @@ def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
         objective=None if arguments.slo is None else _find_objective(arguments.slo, arguments.model),
         seed=arguments.seed,
         output=arguments.output,
+        has_page=arguments.html is not None,
     )
 
 

@@ -68,6 +68,8 @@ class SweepPlan:
     """Seed of all random choices: the requests of a sweep with the same seed are due at the same moments."""
     output: str | None = None
     """A new file for the streams, as OTLP JSON lines; None: they are kept nowhere."""
+    has_page: bool = False
+    """The streams are described for a page."""
 
     @property
     def ascending_levels(self) -> tuple[float, ...]:

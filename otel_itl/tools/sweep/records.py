@@ -51,6 +51,10 @@ class DueRequest:
     """The span of the stream, between the stream's end and its being read."""
     measured: Request | None = None
     """What was measured of its stream; None: the stream never began."""
+    is_buffered: bool = False
+    """A proxy or the server buffered its answer: its gaps are not the model's."""
+    described: dict[str, Any] | None = None
+    """Its stream as the page shows it; None: no page was asked for, or the request counts for nothing."""
     stall_causes: Counter[str] = field(default_factory=Counter)
     """Cause of a stall → how many."""
     held_up_by: Cause | None = None
@@ -162,6 +166,11 @@ class Sweep:
     """Requests that were sent, with those that measured how long one takes."""
     cost: float | None = None
     """What the requests cost by the price table; None: no table was given."""
+
+    @property
+    def allowed(self) -> float:
+        """Share of requests, and of gaps, that may be over the objective; without one, 0."""
+        return 0.0 if self.objective is None else 1 - self.objective.target
 
     @property
     def is_interrupted(self) -> bool:

@@ -352,13 +352,13 @@ def test_an_output_that_exists_is_left_as_it_is(tmp_path: Path, capsys: pytest.C
     assert (code, file.read_text(), "exists, and is left as it is" in capsys.readouterr().err) == (2, "mine", True)
 
 
-def test_without_plotext_the_extra_is_named() -> None:
+def test_without_scipy_the_extra_is_named() -> None:
     code = (
-        "import sys; sys.modules['plotext'] = None; from otel_itl.cli import main; "
+        "import sys; sys.modules['scipy'] = None; from otel_itl.cli import main; "
         "sys.exit(main(['sweep', 'http://localhost', '--model', 'm']))"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
     assert (ended.returncode, ended.stderr) == (
         2,
-        "otel-itl needs plotext for this: pip install 'otel-itl[cli,sweep]'\n",
+        "otel-itl needs scipy for this: pip install 'otel-itl[cli,sweep]'\n",
     )
