@@ -27,8 +27,11 @@ from bench.sweep.real import real_text
 from bench.sweep.simulate import Design
 from bench.sweep.stalling import DESIGN as STALL_DESIGN
 from bench.sweep.stalling import stalls_table
+from bench.sweep.within import FLEETS, within_table
 
 RUNS = 20
+DRAWN = 200
+"""Sweeps of each fleet and share."""
 REPEATS = 10
 """Simulated sweeps of each server."""
 SHORT = Design(arrivals="constant", warm_up=0.75, steady=3.5)
@@ -57,6 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(text)
         if options.write:
             replace_section(options.write, f"sweep {name}", text)
+
+
+def within(*, is_quick: bool) -> str:
+    """Return the table about what a sweep says of a known share over the objective."""
+    return within_table(2, FLEETS[:1]) if is_quick else within_table(DRAWN)
 
 
 def simulated(*, is_quick: bool) -> str:
@@ -110,7 +118,14 @@ def driver(*, is_quick: bool) -> str:
     return pressed_table(HARDSHIPS[:1] if is_quick else HARDSHIPS)
 
 
-PARTS = {"simulated": simulated, "knees": knees, "omission": omission, "stalls": stalls, "driver": driver}
+PARTS = {
+    "within": within,
+    "simulated": simulated,
+    "knees": knees,
+    "omission": omission,
+    "stalls": stalls,
+    "driver": driver,
+}
 """Name of a part, and of its section of the page → what makes its text."""
 
 

@@ -11,7 +11,7 @@ from scipy.optimize import isotonic_regression
 
 from otel_itl.core.slo import SLO
 from otel_itl.tools.compare.levels import Floats
-from otel_itl.tools.sweep.attainment import find_bounds, least_requests
+from otel_itl.tools.sweep.attainment import Share, find_bounds, is_within, pool
 from otel_itl.tools.sweep.records import Sweep
 from otel_itl.tools.sweep.results import OVER_GAPS, OVER_REQUESTS, LevelResult, Standing, compute_levels
 
@@ -140,25 +140,15 @@ def _judge_part(known: Sequence[LevelResult], number: int, key: str, allowed: fl
     if own is None:
         return Standing.UNCERTAIN
     is_beyond = own.interval[0] > allowed
-    if any(_is_within(known[number : end + 1], key, allowed) for end in range(number, len(known))):
+    if any(is_within(_collect(known[number : end + 1], key), allowed) for end in range(number, len(known))):
         return Standing.UNCERTAIN if is_beyond else Standing.WITHIN
-    below = (_pool(known[start : number + 1], key) for start in range(number + 1))
-    if any(find_bounds(over, samples)[0] > allowed for over, samples, _ in below):
-        return Standing.BEYOND
-    return Standing.UNCERTAIN
+    below = (pool(_collect(known[start : number + 1], key)) for start in range(number + 1))
+    return Standing.BEYOND if any(find_bounds(*pooled)[0] > allowed for pooled in below) else Standing.UNCERTAIN
 
 
-def _is_within(levels: Sequence[LevelResult], key: str, allowed: float) -> bool:
-    """Return whether the share over the objective of several levels together is at most what is allowed."""
-    over, samples, requests = _pool(levels, key)
-    return requests >= least_requests(allowed) and find_bounds(over, samples)[1] <= allowed
-
-
-def _pool(levels: Sequence[LevelResult], key: str) -> tuple[float, float, int]:
-    """Return of some levels together the independent samples over the objective, all of these, and the requests."""
-    shares = [level.shares[key] for level in levels if key in level.shares]
-    independent = sum(share.independent for share in shares)
-    return sum(share.value * share.independent for share in shares), independent, sum(one.requests for one in shares)
+def _collect(levels: Sequence[LevelResult], key: str) -> list[Share]:
+    """Return a share over the objective of each level that has it."""
+    return [level.shares[key] for level in levels if key in level.shares]
 
 
 def _find_rising(known: Sequence[LevelResult], *, is_open_loop: bool) -> list[bool]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ import numpy as np
 
 from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
-from otel_itl.tools.compare.levels import Level, Percentile, Rate
+from otel_itl.tools.compare.levels import Floats, Level, Percentile, Rate
 from otel_itl.tools.compare.quantities import MIN_BEYOND, NamedFigure, Unit
 from otel_itl.tools.compare.resampling import level_interval
 from otel_itl.tools.report.certainty import Cause, describe_set_aside
@@ -30,6 +29,8 @@ OVER_GAPS = "over_gaps"
 """Key of the share of gaps that were longer than the objective."""
 MIN_MEASURED_SHARE = 0.5
 """Share of the requests with a token whose gaps have to be known, for the share of gaps to be measured."""
+_EVER = 1e9
+"""Longer than any request lasts, in seconds: without a TTFT objective, those are in time that were completed."""
 _RESAMPLES = 2_000
 _SEED = 1
 
@@ -181,15 +182,10 @@ def is_in_time(request: DueRequest, objective: SLO | None) -> bool:
     return first is not None and first <= objective.ttft
 
 
-def count_gaps(request: DueRequest, objective: SLO) -> tuple[int, int] | None:
-    """Return how many gaps of a request are longer than the objective, and how many it has; None: they are not known.
-
-    They are not where its answer came in one chunk, or was buffered on its way.
-    """
-    if objective.itl is None or request.measured is None or not request.measured.gaps or request.is_buffered:
-        return None
-    gaps = request.measured.gaps
-    return len(gaps) - bisect_right(gaps, objective.itl), len(gaps)
+def read_gaps(request: DueRequest) -> Floats:
+    """Return the gaps of a request (s); none where its answer came in one chunk, or was buffered on its way."""
+    is_known = request.measured is not None and not request.is_buffered
+    return np.array(request.measured.gaps if is_known and request.measured is not None else ())
 
 
 def meets_objective(request: DueRequest, objective: SLO | None) -> bool:
@@ -200,8 +196,9 @@ def meets_objective(request: DueRequest, objective: SLO | None) -> bool:
     """
     if objective is None or objective.itl is None or not is_in_time(request, objective):
         return is_in_time(request, objective)
-    over, gaps = count_gaps(request, objective) or (1, 1)
-    return over <= round((1 - objective.target) * gaps, 6)  # in binary 10 % of 10 is less than 1
+    gaps = read_gaps(request)
+    over = int(np.count_nonzero(gaps > objective.itl))
+    return bool(gaps.size) and over <= round((1 - objective.target) * gaps.size, 6)  # in binary 10 % of 10 is below 1
 
 
 def measure_shares(blocks: Sequence[Sequence[DueRequest]], objective: SLO | None) -> dict[str, Share]:
@@ -213,12 +210,21 @@ def measure_shares(blocks: Sequence[Sequence[DueRequest]], objective: SLO | None
     """
     if objective is None:
         return {}
-    requests = [[(int(not is_in_time(one, objective)), 1) for one in block] for block in blocks]
-    gaps = [[known for one in block if (known := count_gaps(one, objective)) is not None] for block in blocks]
+    shares = {
+        OVER_REQUESTS: measure_share([[_read_wait(one) for one in block] for block in blocks], objective.ttft or _EVER)
+    }
+    gaps = [[read_gaps(one) for one in block] for block in blocks]
     answered = sum(one.time_to_first_token is not None for block in blocks for one in block)
-    is_measured = sum(map(len, gaps)) >= MIN_MEASURED_SHARE * answered
-    shares = {OVER_REQUESTS: measure_share(requests), OVER_GAPS: measure_share(gaps) if is_measured else None}
+    known = sum(bool(one.size) for block in gaps for one in block)
+    if objective.itl is not None and known >= MIN_MEASURED_SHARE * answered:
+        shares[OVER_GAPS] = measure_share(gaps, objective.itl)
     return {key: share for key, share in shares.items() if share is not None}
+
+
+def _read_wait(request: DueRequest) -> Floats:
+    """Return the time to the first token of a request (s); infinity where it was not completed."""
+    first = request.time_to_first_token
+    return np.array([first if first is not None and is_in_time(request, None) else math.inf])
 
 
 def _compute_level(rounds: Sequence[Round], sweep: Sweep) -> LevelResult:

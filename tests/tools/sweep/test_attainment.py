@@ -10,8 +10,10 @@ import pytest
 from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
 from otel_itl.tools.sweep.attainment import (
+    Share,
     estimate_requests,
     find_bounds,
+    is_within,
     least_requests,
     measure_share,
 )
@@ -23,6 +25,7 @@ from otel_itl.tools.sweep.results import Standing
 from tests.tools.sweep.sweeps import CHAT, SECONDS, due_request, measured, one_round, sweep_of
 
 FAST = SLO(ttft=0.5, itl=0.02)
+FINE, LATE = np.array([0.2]), np.array([0.9])
 
 
 def swept(
@@ -117,7 +120,7 @@ def test_the_answer_names_about_how_many_requests_would_decide() -> None:
 
 
 def test_as_many_requests_as_are_named_do_decide() -> None:
-    share = measure_share([[(0, 1)] * 100, [(1, 1)] + [(0, 1)] * 199])
+    share = measure_share([[FINE] * 100, [LATE] + [FINE] * 199], 0.5)
     assert share is not None
     needed = estimate_requests(share, 0.01)
     assert needed is not None
@@ -129,16 +132,16 @@ def test_as_many_requests_as_are_named_do_decide() -> None:
 
 
 def test_gaps_over_the_objective_in_the_same_requests_count_as_few_samples() -> None:
-    alike = measure_share([[(40 if number % 10 == 0 else 0, 40) for number in range(40)]] * 10)
-    apart = measure_share([[(4, 40)] * 40] * 10)
+    slow, mixed = np.full(40, 0.9), np.array([0.9] * 4 + [0.1] * 36)
+    alike = measure_share([[slow if number % 10 == 0 else np.full(40, 0.1) for number in range(40)]] * 10, 0.5)
+    apart = measure_share([[mixed] * 40] * 10, 0.5)
     assert alike is not None
     assert apart is not None
     assert (alike.value, round(alike.independent, -1), apart.independent) == (apart.value, 400, 16_000)
 
 
 def test_requests_over_the_objective_in_the_same_spell_count_as_few_samples() -> None:
-    blocks = [[(1, 1)] * 30] + [[(0, 1)] * 30] * 19
-    share = measure_share(blocks)
+    share = measure_share([[LATE] * 30] + [[FINE] * 30] * 19, 0.5)
     assert share is not None
     assert share.independent < 25
 
@@ -148,11 +151,29 @@ def test_the_interval_of_a_share_covers_it_where_requests_are_alike() -> None:
     inside = []
     for _ in range(400):
         own = random.beta(0.2, 3.8, 600)  # 5 % of the gaps on average, most of them in a few requests
-        requests = [(int(over), 40) for over in random.binomial(40, own)]
-        share = measure_share([requests[start::20] for start in range(20)])
+        requests = [np.where(random.random(40) < share, 0.9, 0.1) for share in own]
+        share = measure_share([requests[start::20] for start in range(20)], 0.5)
         assert share is not None
         inside.append(share.interval[0] <= 0.05 <= share.interval[1])
     assert np.mean(inside) > 0.93
+
+
+def spells(limit: float) -> Share:
+    """First tokens of 600 requests in 20 spells, which are alike by half of their variance, and all below 0.5 s."""
+    random = np.random.default_rng(3)
+    logs = np.clip(random.normal(size=20), None, 1.5)[:, np.newaxis] + np.clip(random.normal(size=(20, 30)), None, 1.5)
+    blocks = [[np.array([one]) for one in spell] for spell in 0.5 * np.exp(0.3 * (logs - 3.1))]
+    share = measure_share(blocks, limit)
+    assert share is not None
+    return share
+
+
+def test_few_spells_below_the_objective_do_not_show_that_no_slow_one_comes() -> None:
+    assert (spells(0.5).value, spells(0.5).interval[1] < 0.01, is_within([spells(0.5)], 0.01)) == (0.0, True, False)
+
+
+def test_few_spells_far_below_the_objective_do() -> None:
+    assert is_within([spells(2.0)], 0.01)
 
 
 # --- The answer and the exit code ------------------------------------------------------------------------------------
