@@ -34,7 +34,7 @@ DRAWN = 200
 """Sweeps of each fleet and share."""
 REPEATS = 10
 """Simulated sweeps of each server."""
-SHORT = Design(arrivals="constant", warm_up=0.75, steady=3.5)
+SHORT = Design(arrivals="constant", warm_up=0.75, steady=8.0)
 """Driven over sockets, where every second is a second: in so short a time random arrivals would make any load."""
 LONGER = Design(rounds=3, steady=10.0)
 

@@ -20,7 +20,6 @@ from otel_itl.tools.sweep.plan import (
     DEFAULT_MAX_ERROR_SHARE,
     DEFAULT_PROMPT_TOKENS,
     DEFAULT_ROUNDS,
-    DEFAULT_STEADY_SECONDS,
     MAX_REQUESTS_ELSEWHERE,
 )
 
@@ -82,10 +81,8 @@ def _add_load(sweep: CommandParser) -> None:
     )
     add_flag(loop, "--closed", "each caller waits for its answer before it asks again")
     seconds = positive("number of seconds", _MAX_SECONDS)
-    default = f"{DEFAULT_STEADY_SECONDS:g}"
-    add_option(
-        load, "--seconds", seconds, f"how long each round measures (default: {default})", default=DEFAULT_STEADY_SECONDS
-    )
+    of_seconds = "how long each round measures (default: until there are the requests that an answer takes)"
+    add_option(load, "--seconds", seconds, of_seconds)
     rounds = number(int, 1, 100, "number of rounds")
     add_option(
         load, "--rounds", rounds, "repeats of each level, in turn (default: %(default)s)", default=DEFAULT_ROUNDS

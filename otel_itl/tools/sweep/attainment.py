@@ -22,9 +22,8 @@ import numpy as np
 from scipy import stats
 
 from otel_itl.tools.compare.levels import Floats
+from otel_itl.tools.sweep.sample_size import TAIL, least_requests
 
-TAIL: Final = 0.025
-"""Probability beyond each end of an interval."""
 MIN_BLOCKS_TO_PAIR: Final = 20
 """Blocks of time from which on two neighbours are also taken as one, as spells may last longer than a block."""
 _MAX_FACTOR: Final = 1_000.0
@@ -56,15 +55,6 @@ class Share:
     def interval(self) -> tuple[float, float]:
         """The 95 % interval."""
         return find_bounds(self.value * self.independent, self.independent)
-
-
-def least_requests(allowed: float) -> int:
-    """Return with how many requests at least it can be known that no more than a share of them are over the objective.
-
-    Of fewer, all may be in time by chance. The number holds for gaps, too, although a request has many: requests that
-    are slow from end to end could all be missing.
-    """
-    return math.ceil(math.log(TAIL) / math.log1p(-allowed)) if 0 < allowed < 1 else 1
 
 
 def find_bounds(over: float, samples: float) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from otel_itl.tools.sweep.clients import Client
 from otel_itl.tools.sweep.endpoint import Endpoint
 from otel_itl.tools.sweep.judging import add_stream, judge_round
 from otel_itl.tools.sweep.measurement import Measurement
-from otel_itl.tools.sweep.plan import SweepPlan
+from otel_itl.tools.sweep.plan import MIN_STEADY_SECONDS, SweepPlan
 from otel_itl.tools.sweep.progress import Phase, Progress
 from otel_itl.tools.sweep.records import Round, Sweep
 from otel_itl.tools.sweep.rounds import TICK, RoundDriver
@@ -96,7 +96,7 @@ class _Sweeper:
         self._reported = -inf
         self._level, self._number = plan.ascending_levels[0], 0
         self._round_began: float | None = None
-        self._round_seconds = 0.0
+        self._round_seconds = MIN_STEADY_SECONDS
         """Estimate of what one round takes."""
         self.schedule = Schedule(plan.ascending_levels, plan.rounds, self._make_random("levels"))
         self.rounds: list[Round] = []
@@ -110,7 +110,8 @@ class _Sweeper:
         duration = self._plan.request_duration or await self._calibrate()
         if duration is None:
             return
-        self._round_seconds = self._plan.estimate_round(duration)
+        levels = self._plan.ascending_levels
+        self._round_seconds = sum(self._plan.estimate_round(level, duration) for level in levels) / len(levels)
         while self._brakes.stop_reason is None and (taken := self.schedule.take()) is not None:
             self._level, self._number = taken
             await self._pause()
@@ -150,7 +151,7 @@ class _Sweeper:
             add_stream(request, stream, self._objectives)
             if self._plan.has_page and request.is_steady:
                 request.described = describe_stream(stream)
-        judge_round(one, self._plan.steady_seconds)
+        judge_round(one, self._plan.steady_at(one.level, duration))
         await self._measurement.store(is_counted=one.void_reason is None)
         self.rounds.append(one)
         if one.end is not None:
@@ -177,7 +178,7 @@ class _Sweeper:
             return
         self._reported = now
         budget, schedule = self._sender.budget, self.schedule
-        left = (schedule.planned - len(self.rounds)) * (self._round_seconds or self._plan.steady_seconds)
+        left = (schedule.planned - len(self.rounds)) * self._round_seconds
         if self._round_began is not None:
             left -= min(now - self._round_began, self._round_seconds)
         left += max(self._brakes.not_before - now, 0.0)

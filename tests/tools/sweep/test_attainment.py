@@ -14,7 +14,6 @@ from otel_itl.tools.sweep.attainment import (
     estimate_requests,
     find_bounds,
     is_within,
-    least_requests,
     measure_share,
 )
 from otel_itl.tools.sweep.judging import judge_round
@@ -22,6 +21,7 @@ from otel_itl.tools.sweep.knee import SweepResult, analyze
 from otel_itl.tools.sweep.records import DueRequest
 from otel_itl.tools.sweep.render.words import headline
 from otel_itl.tools.sweep.results import Standing
+from otel_itl.tools.sweep.sample_size import least_requests
 from tests.tools.sweep.sweeps import CHAT, SECONDS, due_request, measured, one_round, sweep_of
 
 FAST = SLO(ttft=0.5, itl=0.02)
