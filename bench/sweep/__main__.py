@@ -10,6 +10,8 @@ from pathlib import Path
 from bench.overhead import machine
 from bench.page import replace_section
 from bench.sweep.cases import BATCHING, SLOTS
+from bench.sweep.example import DESIGN as EXAMPLE_DESIGN
+from bench.sweep.example import example_text
 from bench.sweep.knees import (
     Found,
     agreement_table,
@@ -60,6 +62,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(text)
         if options.write:
             replace_section(options.write, f"sweep {name}", text)
+
+
+def example(*, is_quick: bool) -> str:
+    """Return what a sweep prints."""
+    return example_text(replace(EXAMPLE_DESIGN, steady=2.0) if is_quick else EXAMPLE_DESIGN)
 
 
 def within(*, is_quick: bool) -> str:
@@ -119,6 +126,7 @@ def driver(*, is_quick: bool) -> str:
 
 
 PARTS = {
+    "example": example,
     "within": within,
     "simulated": simulated,
     "knees": knees,

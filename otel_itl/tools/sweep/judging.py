@@ -51,9 +51,9 @@ def add_stream(request: DueRequest, stream: StoredStream, objectives: Objectives
     if request.error is not None:
         request.error = stream.span_facts.error_type or request.error
     elif is_held_up(stream.span_facts.host_delay, duration):
-        request.held_up_by = Cause.HOST
+        request.held_up_by, request.held_up = Cause.HOST, stream.span_facts.host_delay or 0.0
     elif is_held_up(stream.measures.consumer_time, duration):
-        request.held_up_by = Cause.CONSUMER
+        request.held_up_by, request.held_up = Cause.CONSUMER, stream.measures.consumer_time
 
 
 def judge_round(one: Round, planned: float) -> None:

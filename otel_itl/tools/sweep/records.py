@@ -57,6 +57,8 @@ class DueRequest:
     """Its stream as the page shows it; None: no page was asked for, or the request counts for nothing."""
     stall_causes: Counter[str] = field(default_factory=Counter)
     """Cause of a stall → how many."""
+    held_up: float = 0.0
+    """Seconds for which the caller or this machine held the stream up; 0, where that is too little to set it aside."""
     held_up_by: Cause | None = None
     """Why its figures are not the endpoint's, and are set aside: the caller or this machine held the stream up."""
 

@@ -183,8 +183,8 @@ def is_in_time(request: DueRequest, objective: SLO | None) -> bool:
 
 
 def read_gaps(request: DueRequest) -> Floats:
-    """Return the gaps of a request (s); none where its answer came in one chunk, or was buffered on its way."""
-    is_known = request.measured is not None and not request.is_buffered
+    """Return the gaps of a request (s); none where its answer came in one chunk, was buffered, or was held up here."""
+    is_known = request.measured is not None and not request.is_buffered and not request.is_held_up
     return np.array(request.measured.gaps if is_known and request.measured is not None else ())
 
 
@@ -205,26 +205,31 @@ def measure_shares(blocks: Sequence[Sequence[DueRequest]], objective: SLO | None
     """Return the share over each part of an objective that was measured, by its key.
 
     Args:
-        blocks: for each block of time the requests that were due in it and not held up.
+        blocks: for each block of time the requests that were due in it.
         objective: None: there is none, and no share.
     """
     if objective is None:
         return {}
-    shares = {
-        OVER_REQUESTS: measure_share([[_read_wait(one) for one in block] for block in blocks], objective.ttft or _EVER)
-    }
+    limit = objective.ttft or _EVER
+    shares = {OVER_REQUESTS: measure_share([[_read_wait(one, limit) for one in block] for block in blocks], limit)}
     gaps = [[read_gaps(one) for one in block] for block in blocks]
-    answered = sum(one.time_to_first_token is not None for block in blocks for one in block)
+    judged = (one for block in blocks for one in block if not one.is_held_up)
+    answered = sum(one.time_to_first_token is not None for one in judged)
     known = sum(bool(one.size) for block in gaps for one in block)
     if objective.itl is not None and known >= MIN_MEASURED_SHARE * answered:
         shares[OVER_GAPS] = measure_share(gaps, objective.itl)
     return {key: share for key, share in shares.items() if share is not None}
 
 
-def _read_wait(request: DueRequest) -> Floats:
-    """Return the time to the first token of a request (s); infinity where it was not completed."""
+def _read_wait(request: DueRequest, limit: float) -> Floats:
+    """Return the time to the first token of a request (s); infinity where it was not completed.
+
+    One that was held up here counts where that does not matter: it was in time, or would have been late without it.
+    """
     first = request.time_to_first_token
-    return np.array([first if first is not None and is_in_time(request, None) else math.inf])
+    if first is None or not is_in_time(request, None):
+        return np.array([math.inf])
+    return np.empty(0) if first > limit >= first - request.held_up else np.array([first])
 
 
 def _compute_level(rounds: Sequence[Round], sweep: Sweep) -> LevelResult:
@@ -251,7 +256,7 @@ def _compute_rounds(rounds: Sequence[Round], counted: Sequence[Round], sweep: Sw
     causes = Counter(request.held_up_by for request in due if request.held_up_by is not None)
     if not judged:
         return LevelResult(level=level, rounds=rounds, counted=(), seconds=0.0, due=len(due), set_aside_by=causes)
-    shares = measure_shares([[one for one in block.due if not one.is_held_up] for block in blocks], sweep.objective)
+    shares = measure_shares([block.due for block in blocks], sweep.objective)
     return LevelResult(
         level=level,
         rounds=rounds,

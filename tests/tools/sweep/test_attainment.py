@@ -9,6 +9,7 @@ import pytest
 
 from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
+from otel_itl.tools.report.certainty import Cause
 from otel_itl.tools.sweep.attainment import (
     Share,
     estimate_requests,
@@ -87,6 +88,14 @@ def test_streams_that_ctrl_c_cut_off_are_not_the_endpoint_s() -> None:
     )
     judge_round(one, SECONDS)
     assert [request.is_steady for request in one.requests] == [False]
+
+
+@pytest.mark.parametrize(("delay", "standing"), [(0.05, Standing.BEYOND), (0.6, Standing.WITHIN)])
+def test_a_request_that_was_held_up_counts_where_it_is_late_without_that_as_well(
+    delay: float, standing: Standing
+) -> None:
+    held_up = [due_request(n, of=measured(0.9), held_up_by=Cause.HOST, held_up=delay) for n in range(20)]
+    assert standing_of(swept(many(400) + held_up))[0] is standing
 
 
 # --- What few requests show ------------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ def _describe_uncertain(level: LevelResult, result: SweepResult) -> str:
         return _describe_unmeasured(level)
     needed = estimate_requests(share, result.sweep.allowed)
     least, most = (format_three_digits(100 * end) for end in share.interval)
-    reason = f"{_describe_missed(level, result, f'{least} to {most}')}, by {share.requests:,} requests"
+    reason = f"{_describe_missed(level, result, f'{least} to {most}')}, by {pluralize(share.requests, 'request')}"
     if needed is None:
         return f"{reason}: too close to decide"
     return f"{reason}; about {needed:,} would decide"
