@@ -47,6 +47,11 @@ def add_sweep_arguments(sweep: CommandParser) -> None:
     add_option(prompts, "--prompt-tokens", _TOKENS, of_words)
     of_answers = f"tokens that an answer has at most (default: {DEFAULT_ANSWER_TOKENS})"
     add_option(prompts, "--answer-tokens", _TOKENS, of_answers)
+    add_flag(prompts, "--ignore-eos", "ask for answers of exactly that length (vLLM, SGLang, llama.cpp)")
+    prompts.add_argument("--extra-body", metavar="JSON", help="an object that is added to the body of each request")
+    prompts.add_argument(
+        "--header", metavar="NAME:VALUE", action="append", default=[], help="a header of each request; may be repeated"
+    )
     _add_brakes(sweep)
     add_option(
         sweep, "--slo", SLO, "the objective: chat, code, agent or TTFT/ITL[@target], as 500ms/50ms (default: none)"

@@ -6,7 +6,8 @@ import math
 
 from otel_itl.core.stalls import Cause
 from otel_itl.tools.sweep.knee import SweepResult
-from otel_itl.tools.sweep.results import OVER_REQUESTS, LevelResult, Standing, tail_of
+from otel_itl.tools.sweep.objective import OVER_REQUESTS
+from otel_itl.tools.sweep.results import LevelResult, Standing, tail_of
 from otel_itl.tools.worded import WordedEnum
 
 MAX_SET_ASIDE = 0.05

@@ -12,8 +12,9 @@ from scipy.optimize import isotonic_regression
 from otel_itl.core.slo import SLO
 from otel_itl.tools.compare.levels import Floats
 from otel_itl.tools.sweep.attainment import Share, find_bounds, is_within, pool
+from otel_itl.tools.sweep.objective import OVER_GAPS, OVER_REQUESTS
 from otel_itl.tools.sweep.records import Sweep
-from otel_itl.tools.sweep.results import OVER_GAPS, OVER_REQUESTS, LevelResult, Standing, compute_levels
+from otel_itl.tools.sweep.results import LevelResult, Standing, compute_levels
 
 MIN_GAIN = 0.5
 """Share of the load added by a level that has to come out as goodput, for goodput to rise."""

@@ -57,6 +57,8 @@ class DueRequest:
     """Its stream as the page shows it; None: no page was asked for, or the request counts for nothing."""
     stall_causes: Counter[str] = field(default_factory=Counter)
     """Cause of a stall → how many."""
+    exact_tokens: int | None = None
+    """Tokens that its answer was to have; None: an answer ends where it ends."""
     held_up: float = 0.0
     """Seconds for which the caller or this machine held the stream up; 0, where that is too little to set it aside."""
     held_up_by: Cause | None = None
@@ -71,6 +73,12 @@ class DueRequest:
     def is_held_up(self) -> bool:
         """Its figures are set aside."""
         return self.held_up_by is not None
+
+    @property
+    def is_shorter(self) -> bool:
+        """Its answer was to have an exact length, and has fewer tokens."""
+        wanted, measured = self.exact_tokens, self.measured
+        return wanted is not None and measured is not None and 0 < measured.tokens < wanted
 
     @property
     def time_to_first_token(self) -> float | None:

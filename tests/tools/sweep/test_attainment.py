@@ -20,7 +20,7 @@ from otel_itl.tools.sweep.attainment import (
 from otel_itl.tools.sweep.judging import judge_round
 from otel_itl.tools.sweep.knee import SweepResult, analyze
 from otel_itl.tools.sweep.records import DueRequest
-from otel_itl.tools.sweep.render.words import headline
+from otel_itl.tools.sweep.render.words import describe_notes, headline
 from otel_itl.tools.sweep.results import Standing
 from otel_itl.tools.sweep.sample_size import least_requests
 from tests.tools.sweep.sweeps import CHAT, SECONDS, due_request, measured, one_round, sweep_of
@@ -96,6 +96,11 @@ def test_a_request_that_was_held_up_counts_where_it_is_late_without_that_as_well
 ) -> None:
     held_up = [due_request(n, of=measured(0.9), held_up_by=Cause.HOST, held_up=delay) for n in range(20)]
     assert standing_of(swept(many(400) + held_up))[0] is standing
+
+
+def test_answers_that_are_shorter_than_they_were_to_be_are_counted() -> None:
+    requests = [due_request(n, of=measured(gaps=(0.02,) * 9), exact_tokens=tokens) for n, tokens in enumerate((10, 11))]
+    assert "1x: 1 answer had fewer tokens than --ignore-eos asked for." in describe_notes(swept(requests))
 
 
 # --- What few requests show ------------------------------------------------------------------------------------------

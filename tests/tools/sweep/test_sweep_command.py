@@ -275,6 +275,9 @@ BAD = [
         [*LOCAL, "--peak", "1", "--slo", "500/50"],
         "'500/50' is not an SLO: times are in seconds: did you mean 0.5/0.05?",
     ),
+    ([*LOCAL, "--peak", "1", "--header", "secret"], "--header is not accepted: it takes a header in one line"),
+    ([*LOCAL, "--peak", "1", "--extra-body", "[1]"], "--extra-body [1] is not accepted: it takes a JSON object"),
+    ([*LOCAL, "--peak", "1", "--extra-body", '{"stream": 0}'], "--extra-body sets stream, which the sweep sets itself"),
     ([*LOCAL, "--from", "missing.jsonl"], "missing.jsonl does not exist."),
     ([*LOCAL, "--peak", "1", "--html", "/nowhere/x.html"], "/nowhere/x.html cannot be written to (No such file"),
 ]

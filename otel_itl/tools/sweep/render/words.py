@@ -21,7 +21,8 @@ from otel_itl.tools.report.render.number_format import (
 from otel_itl.tools.sweep.attainment import estimate_requests
 from otel_itl.tools.sweep.bottleneck import find_bottleneck
 from otel_itl.tools.sweep.knee import SweepResult
-from otel_itl.tools.sweep.results import OVER_GAPS, Figure, LevelResult, Standing
+from otel_itl.tools.sweep.objective import OVER_GAPS
+from otel_itl.tools.sweep.results import Figure, LevelResult, Standing
 
 NEVER: Final = "never"
 """Stands for an infinite latency: the percentile falls among requests that got no token."""
@@ -285,6 +286,8 @@ def _describe_level(level: LevelResult, result: SweepResult) -> Iterator[str]:
     if level.without_token:
         verb = "counts" if level.without_token == 1 else "count"
         yield f"{at}: {pluralize(level.without_token, 'request')} without a token {verb} as infinitely late."
+    if level.shorter:
+        yield f"{at}: {pluralize(level.shorter, 'answer')} had fewer tokens than --ignore-eos asked for."
     if level.buffered:
         yield f"{at}: {pluralize(level.buffered, 'answer')} came in bursts of a buffer: their gaps are not judged."
     share = level.shares.get(level.missed or "")
