@@ -26,6 +26,7 @@ from bench.sweep.omission import DESIGN as PAUSE_DESIGN
 from bench.sweep.omission import PAUSING, omission_table
 from bench.sweep.pressed import HARDSHIPS, pressed_table
 from bench.sweep.real import real_text
+from bench.sweep.searching import search_table
 from bench.sweep.simulate import Design
 from bench.sweep.stalling import DESIGN as STALL_DESIGN
 from bench.sweep.stalling import stalls_table
@@ -72,6 +73,11 @@ def example(*, is_quick: bool) -> str:
 def within(*, is_quick: bool) -> str:
     """Return the table about what a sweep says of a known share over the objective."""
     return within_table(2, FLEETS[:1]) if is_quick else within_table(DRAWN)
+
+
+def search(*, is_quick: bool) -> str:
+    """Return the table about searches for the knee."""
+    return search_table(2, 1) if is_quick else search_table(RUNS, 2)
 
 
 def simulated(*, is_quick: bool) -> str:
@@ -128,6 +134,7 @@ def driver(*, is_quick: bool) -> str:
 PARTS = {
     "example": example,
     "within": within,
+    "search": search,
     "simulated": simulated,
     "knees": knees,
     "omission": omission,

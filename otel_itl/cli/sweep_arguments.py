@@ -77,7 +77,8 @@ def _add_load(sweep: CommandParser) -> None:
         help="take the peak, the arrivals and the lengths from recorded streams (OTLP JSON lines)",
     )
     default = ",".join(f"{level:g}" for level in DEFAULT_LEVELS)
-    add_option(load, "--levels", LEVELS, f"multiples of the peak to try (default: {default})", default=DEFAULT_LEVELS)
+    of_levels = f"multiples of the peak to try (default: a search for the knee; without --slo {default})"
+    add_option(load, "--levels", LEVELS, of_levels)
     loop = load.add_mutually_exclusive_group()
     loop.add_argument(
         "--rate",

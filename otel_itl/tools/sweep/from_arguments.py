@@ -19,6 +19,7 @@ from otel_itl.tools.stderr import print_line
 from otel_itl.tools.sweep.endpoint import SDK, Endpoint
 from otel_itl.tools.sweep.plan import (
     DEFAULT_ANSWER_TOKENS,
+    DEFAULT_LEVELS,
     DEFAULT_PROMPT_TOKENS,
     MAX_REQUESTS_ELSEWHERE,
     MAX_STREAMS,
@@ -106,7 +107,8 @@ def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
     return SweepPlan(
         peak=_find_peak(arguments, traffic),
         prompts=_make_prompts(arguments, traffic),
-        levels=arguments.levels,
+        levels=arguments.levels or DEFAULT_LEVELS,
+        is_search=arguments.levels is None and arguments.slo is not None,
         rounds=arguments.rounds,
         is_open_loop=not arguments.closed,
         arrivals=arguments.rate or ("recorded" if has_arrivals else "poisson"),
@@ -147,7 +149,7 @@ def _find_peak(arguments: argparse.Namespace, traffic: Traffic | None) -> float:
     if arguments.peak is None and traffic is None:
         raise CommandError("name the expected peak with --peak, or recorded streams with --from.")
     peak = float(traffic.peak if arguments.peak is None and traffic is not None else arguments.peak)
-    level = max(*arguments.levels, 1.0)
+    level = max(*(arguments.levels or DEFAULT_LEVELS), 1.0)
     if level * peak > MAX_STREAMS:
         raise CommandError(
             f"a peak of {peak:,.10g} is {level * peak:,.10g} streams at {level:g}x: one process can hold at most "

@@ -41,6 +41,8 @@ class SweepPlan:
     """What is asked, and with how many tokens at most it may be answered."""
     levels: tuple[float, ...] = DEFAULT_LEVELS
     """Multiples of the peak, in any order."""
+    is_search: bool = False
+    """The levels that are driven are searched for, up to the highest one, instead of those of `levels`."""
     rounds: int = DEFAULT_ROUNDS
     """Repeats of each level. The first goes up from level to level, so that none above the first that is too much is
     tried; in the others the order is shuffled."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
 from otel_itl.testing import Script, ScriptedServer, chat, faults, messages
 from otel_itl.tools.command_error import CommandError
@@ -91,6 +92,11 @@ def streams(sweep: Sweep, level: float) -> int:
 
 
 # --- The load --------------------------------------------------------------------------------------------------------
+
+
+def test_a_search_drives_the_peak_and_then_twice_the_load(drive: Callable[..., Sweep]) -> None:
+    sweep = drive(is_search=True, levels=(1, 2), objective=SLO(ttft=5.0, itl=5.0))
+    assert ([one.level for one in sweep.rounds], list(sweep.levels)) == ([1.0, 2.0], [1.0, 2.0])
 
 
 def test_an_open_loop_keeps_its_schedule_however_slow_the_server_is(drive: Callable[..., Sweep]) -> None:
