@@ -95,7 +95,7 @@ def streams(sweep: Sweep, level: float) -> int:
 
 
 def test_a_search_drives_the_peak_and_then_twice_the_load(drive: Callable[..., Sweep]) -> None:
-    sweep = drive(is_search=True, levels=(1, 2), objective=SLO(ttft=5.0, itl=5.0))
+    sweep = drive(is_search=True, levels=(1, 2), objective=SLO(ttft=5.0, itl=1.0))
     assert ([one.level for one in sweep.rounds], list(sweep.levels)) == ([1.0, 2.0], [1.0, 2.0])
 
 
