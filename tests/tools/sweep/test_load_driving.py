@@ -94,9 +94,10 @@ def streams(sweep: Sweep, level: float) -> int:
 # --- The load --------------------------------------------------------------------------------------------------------
 
 
-def test_a_search_drives_the_peak_and_then_twice_the_load(drive: Callable[..., Sweep]) -> None:
+def test_a_search_begins_at_the_peak_and_reports_the_levels_that_it_chose(drive: Callable[..., Sweep]) -> None:
     sweep = drive(is_search=True, levels=(1, 2), objective=SLO(ttft=5.0, itl=1.0))
-    assert ([one.level for one in sweep.rounds], list(sweep.levels)) == ([1.0, 2.0], [1.0, 2.0])
+    driven = [one.level for one in sweep.rounds]
+    assert (driven[0], len(driven) > 1, list(sweep.levels)) == (1.0, True, sorted(set(driven)))
 
 
 def test_an_open_loop_keeps_its_schedule_however_slow_the_server_is(drive: Callable[..., Sweep]) -> None:
