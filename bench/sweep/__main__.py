@@ -10,6 +10,8 @@ from pathlib import Path
 from bench.overhead import machine
 from bench.page import replace_section
 from bench.sweep.cases import BATCHING, SLOTS
+from bench.sweep.example import DESIGN as EXAMPLE_DESIGN
+from bench.sweep.example import example_text
 from bench.sweep.knees import (
     Found,
     agreement_table,
@@ -24,14 +26,18 @@ from bench.sweep.omission import DESIGN as PAUSE_DESIGN
 from bench.sweep.omission import PAUSING, omission_table
 from bench.sweep.pressed import HARDSHIPS, pressed_table
 from bench.sweep.real import real_text
+from bench.sweep.searching import search_table
 from bench.sweep.simulate import Design
 from bench.sweep.stalling import DESIGN as STALL_DESIGN
 from bench.sweep.stalling import stalls_table
+from bench.sweep.within import FLEETS, within_table
 
 RUNS = 20
+DRAWN = 200
+"""Sweeps of each fleet and share."""
 REPEATS = 10
 """Simulated sweeps of each server."""
-SHORT = Design(arrivals="constant", warm_up=0.75, steady=3.5)
+SHORT = Design(arrivals="constant", warm_up=0.75, steady=8.0)
 """Driven over sockets, where every second is a second: in so short a time random arrivals would make any load."""
 LONGER = Design(rounds=3, steady=10.0)
 
@@ -57,6 +63,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(text)
         if options.write:
             replace_section(options.write, f"sweep {name}", text)
+
+
+def example(*, is_quick: bool) -> str:
+    """Return what a sweep prints."""
+    return example_text(replace(EXAMPLE_DESIGN, steady=2.0) if is_quick else EXAMPLE_DESIGN)
+
+
+def within(*, is_quick: bool) -> str:
+    """Return the table about what a sweep says of a known share over the objective."""
+    return within_table(2, FLEETS[:1]) if is_quick else within_table(DRAWN)
+
+
+def search(*, is_quick: bool) -> str:
+    """Return the table about searches for the knee."""
+    return search_table(2, 1) if is_quick else search_table(RUNS, 2)
 
 
 def simulated(*, is_quick: bool) -> str:
@@ -110,7 +131,16 @@ def driver(*, is_quick: bool) -> str:
     return pressed_table(HARDSHIPS[:1] if is_quick else HARDSHIPS)
 
 
-PARTS = {"simulated": simulated, "knees": knees, "omission": omission, "stalls": stalls, "driver": driver}
+PARTS = {
+    "example": example,
+    "within": within,
+    "search": search,
+    "simulated": simulated,
+    "knees": knees,
+    "omission": omission,
+    "stalls": stalls,
+    "driver": driver,
+}
 """Name of a part, and of its section of the page → what makes its text."""
 
 

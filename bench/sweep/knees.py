@@ -18,7 +18,7 @@ from bench.truth.tables import table
 from otel_itl.tools.sweep.knee import SweepResult, analyze
 from otel_itl.tools.sweep.records import Sweep
 
-KEYS: Final = ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")
+KEYS: Final = ("ttft_p50", "ttft_p90", "itl_p50", "itl_p90")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def _run_row(number: int, found: Found) -> list[str]:
     case = found.case
     is_batching = case.name == BATCHING
     limit = case.objective.itl if is_batching else case.objective.ttft
-    objective = f"{'ITL' if is_batching else 'TTFT'} p99 {1e3 * (limit or 0):.0f} ms"
+    objective = f"{'ITL' if is_batching else 'TTFT'} p90 {1e3 * (limit or 0):.0f} ms"
     knee = "none" if found.knee is None else f"{found.knee:g}x"
     driven = max((level.level for level in found.result.levels), default=0)
     slots, peak = str(case.law.slots), str(case.design.peak)

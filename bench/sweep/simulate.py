@@ -97,8 +97,13 @@ def simulate(law: Law, design: Design, objective: SLO, seed: int) -> Sweep:
     for number in range(design.rounds):
         for level in design.levels:
             played = play_round(law, design, level, 1000 * seed + number)
-            rounds.append(_round(played, design, number, began))
+            rounds.append(make_round(played, design, number, began))
             began += max([design.length, *(job.sent[-1] for job in played.jobs)])
+    return make_sweep(design, objective, rounds)
+
+
+def make_sweep(design: Design, objective: SLO, rounds: list[Round]) -> Sweep:
+    """Return what the load would have recorded of some rounds."""
     return Sweep(
         endpoint="http://127.0.0.1/v1",
         model="simulated",
@@ -115,7 +120,8 @@ def is_steady(job: Job, design: Design) -> bool:
     return design.warm_up <= job.arrived < design.warm_up + design.steady
 
 
-def _round(played: Played, design: Design, number: int, began: float) -> Round:
+def make_round(played: Played, design: Design, number: int, began: float) -> Round:
+    """Return what the load would have recorded of a round."""
     start, end = design.warm_up, design.warm_up + design.steady
     spans = [(max(job.arrived, start), min(job.sent[-1], end)) for job in played.jobs]
     edges = sorted([(a, 1) for a, b in spans if a < b] + [(b, -1) for a, b in spans if a < b])

@@ -16,7 +16,7 @@ from otel_itl.tools.exit_codes import BAD_USAGE, NOT_FINE
 _NEEDED: Final = {
     "cli": ("rich",),
     "compare": ("numpy", "scipy"),
-    "sweep": ("numpy", "plotext", "scipy"),
+    "sweep": ("numpy", "scipy"),
     "explain": ("numpy", "scipy", "sklearn", "statsmodels"),
     "view": ("starlette", "uvicorn", "opentelemetry.proto.collector"),
 }

@@ -20,7 +20,6 @@ from otel_itl.tools.sweep.plan import (
     DEFAULT_MAX_ERROR_SHARE,
     DEFAULT_PROMPT_TOKENS,
     DEFAULT_ROUNDS,
-    DEFAULT_STEADY_SECONDS,
     MAX_REQUESTS_ELSEWHERE,
 )
 
@@ -48,13 +47,22 @@ def add_sweep_arguments(sweep: CommandParser) -> None:
     add_option(prompts, "--prompt-tokens", _TOKENS, of_words)
     of_answers = f"tokens that an answer has at most (default: {DEFAULT_ANSWER_TOKENS})"
     add_option(prompts, "--answer-tokens", _TOKENS, of_answers)
+    add_flag(prompts, "--ignore-eos", "ask for answers of exactly that length (vLLM, SGLang, llama.cpp)")
+    prompts.add_argument("--extra-body", metavar="JSON", help="an object that is added to the body of each request")
+    prompts.add_argument(
+        "--header", metavar="NAME:VALUE", action="append", default=[], help="a header of each request; may be repeated"
+    )
     _add_brakes(sweep)
     add_option(
         sweep, "--slo", SLO, "the objective: chat, code, agent or TTFT/ITL[@target], as 500ms/50ms (default: none)"
     )
     add_flag(sweep, "--yes", "do not ask before a host that is not this machine is swept")
     add_flag(sweep, "--json", "print JSON; docs/sweep.md has its schema")
-    sweep.add_argument("--html", metavar="PATH", help="write a page with pictures as well")
+    sweep.add_argument(
+        "--html",
+        metavar="PATH",
+        help="write the streams as the page of `otel-itl view` as well, with the levels as its sides",
+    )
     sweep.add_argument("--output", metavar="FILE", help="write the streams to this new file, as OTLP JSON lines")
 
 
@@ -69,7 +77,8 @@ def _add_load(sweep: CommandParser) -> None:
         help="take the peak, the arrivals and the lengths from recorded streams (OTLP JSON lines)",
     )
     default = ",".join(f"{level:g}" for level in DEFAULT_LEVELS)
-    add_option(load, "--levels", LEVELS, f"multiples of the peak to try (default: {default})", default=DEFAULT_LEVELS)
+    of_levels = f"multiples of the peak to try (default: a search for the knee; without --slo {default})"
+    add_option(load, "--levels", LEVELS, of_levels)
     loop = load.add_mutually_exclusive_group()
     loop.add_argument(
         "--rate",
@@ -78,10 +87,8 @@ def _add_load(sweep: CommandParser) -> None:
     )
     add_flag(loop, "--closed", "each caller waits for its answer before it asks again")
     seconds = positive("number of seconds", _MAX_SECONDS)
-    default = f"{DEFAULT_STEADY_SECONDS:g}"
-    add_option(
-        load, "--seconds", seconds, f"how long each round measures (default: {default})", default=DEFAULT_STEADY_SECONDS
-    )
+    of_seconds = "how long each round measures (default: until there are the requests that an answer takes)"
+    add_option(load, "--seconds", seconds, of_seconds)
     rounds = number(int, 1, 100, "number of rounds")
     add_option(
         load, "--rounds", rounds, "repeats of each level, in turn (default: %(default)s)", default=DEFAULT_ROUNDS

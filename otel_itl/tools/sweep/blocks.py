@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 
+from otel_itl.tools.sweep.concurrency import mean_open
 from otel_itl.tools.sweep.records import DueRequest, Round
 
 MIN_BLOCKS = 2
@@ -36,6 +37,8 @@ class Block:
     """Requests of the same round that ended in the block, whenever they were due."""
     open: list[tuple[DueRequest, float]] = field(default_factory=list)
     """Requests of the same round that received tokens in the block, each with the share of that time inside it."""
+    streams: float = 0.0
+    """Streams open at a time in the block, on average."""
 
 
 def split_into_blocks(one: Round) -> list[Block]:
@@ -46,7 +49,8 @@ def split_into_blocks(one: Round) -> list[Block]:
     due = [request for request in one.requests if request.is_steady]
     count = _count_blocks(one.seconds, due)
     edges = [start + one.seconds * number / count for number in range(1, count)]
-    blocks = [Block(*ends) for ends in pairwise([start, *edges, end])]
+    spans = one.spans
+    blocks = [Block(*ends, streams=mean_open(spans, *ends)) for ends in pairwise([start, *edges, end])]
     for request in due:
         blocks[bisect_right(edges, request.due)].due.append(request)
     for request in one.requests:  # those of the warm-up may end in the steady part as well

@@ -6,7 +6,8 @@ import math
 
 from otel_itl.core.stalls import Cause
 from otel_itl.tools.sweep.knee import SweepResult
-from otel_itl.tools.sweep.results import LevelResult, Standing
+from otel_itl.tools.sweep.objective import OVER_REQUESTS
+from otel_itl.tools.sweep.results import LevelResult, Standing, tail_of
 from otel_itl.tools.worded import WordedEnum
 
 MAX_SET_ASIDE = 0.05
@@ -38,12 +39,13 @@ def find_bottleneck(level: LevelResult, result: SweepResult) -> Bottleneck:
     reference = result.judged[0]
     if _is_here(level):
         return Bottleneck.HERE
-    if (level.missed or "").startswith("ttft"):
+    if level.missed == OVER_REQUESTS:
         return Bottleneck.QUEUE
     is_slower = _ratio(level, reference, "itl_p50") >= _SLOWER
     if level.standing is Standing.SATURATED:
         return Bottleneck.PACE if is_slower and _ratio(level, reference, "ttft_p50") < _SLOWER else Bottleneck.QUEUE
-    median, tail = level.figures["itl_p50"].value, level.figures[level.missed or "itl_p50"].value
+    tail_key = f"itl_p{tail_of(result.sweep.objective):g}"
+    median, tail = level.figures["itl_p50"].value, level.figures[tail_key].value
     has_long_gaps = bool(median and tail and tail > LONG_GAP * median)
     return Bottleneck.GAPS if has_long_gaps and not is_slower else Bottleneck.PACE
 

@@ -31,7 +31,7 @@ class Client:
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._model = endpoint.model
+        self._model, self._endpoint = endpoint.model, endpoint
         is_openai = endpoint.sdk == "openai"
         try:
             sdk = import_module(endpoint.sdk)
@@ -48,6 +48,11 @@ class Client:
         is_own = is_openai and endpoint.host.endswith(_OWN_DOMAIN)
         self._max_tokens = "max_completion_tokens" if is_own else "max_tokens"
 
+    @property
+    def is_exact(self) -> bool:
+        """Answers are to be as long as they may be."""
+        return self._endpoint.is_exact
+
     async def ask(self, prompt: Prompt, on_token: OnToken) -> None:
         """Send a request and read its stream to the end.
 
@@ -56,13 +61,23 @@ class Client:
         """
         arguments = {"model": self._model, self._max_tokens: prompt.max_tokens}
         required = {"messages": prompt.messages, "stream": True, **self._options}
-        stream = await self._create(**{**arguments, **prompt.arguments, **required})
+        given = {**arguments, **prompt.arguments, **required, **self._extend(prompt)}
+        stream = await self._create(**given)
         is_begun = False
         async with stream:
             async for chunk in stream:
                 if not is_begun and self._has_output(chunk):
                     is_begun = True
                     on_token()
+
+    def _extend(self, prompt: Prompt) -> dict[str, Any]:
+        """Return what is added to the headers and the body of a request; what its prompt adds itself goes first."""
+        exact = {"ignore_eos": True, "min_tokens": prompt.max_output_tokens} if self._endpoint.is_exact else {}
+        added = {
+            "extra_headers": {**self._endpoint.headers, **(prompt.arguments.get("extra_headers") or {})},
+            "extra_body": {**exact, **self._endpoint.body, **(prompt.arguments.get("extra_body") or {})},
+        }
+        return {name: value for name, value in added.items() if value}
 
     async def close(self) -> None:
         """Close the connections."""

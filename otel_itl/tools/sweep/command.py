@@ -17,8 +17,8 @@ from otel_itl.tools.sweep.knee import analyze
 from otel_itl.tools.sweep.plan import SweepPlan
 from otel_itl.tools.sweep.records import Sweep
 from otel_itl.tools.sweep.render.consent import describe_demand
-from otel_itl.tools.sweep.render.html import sweep_to_html
 from otel_itl.tools.sweep.render.json import sweep_to_json
+from otel_itl.tools.sweep.render.page import sweep_to_page
 from otel_itl.tools.sweep.render.progress import ProgressDisplay
 from otel_itl.tools.sweep.render.terminal import print_sweep
 from otel_itl.tools.sweep.render.words import headline
@@ -41,7 +41,7 @@ def run_sweep_command(arguments: argparse.Namespace) -> int:
     code = INTERRUPTED if sweep.is_interrupted else result.exit_code
     if arguments.html is not None:
         with open_output(arguments.html) as file:
-            file.write(sweep_to_html(result))
+            file.write(sweep_to_page(result))
     if arguments.json:
         print(sweep_to_json(result, headline(result), code))
     else:

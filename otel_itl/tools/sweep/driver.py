@@ -18,13 +18,15 @@ from otel_itl.tools.sweep.calibration import Calibration
 from otel_itl.tools.sweep.clients import Client
 from otel_itl.tools.sweep.endpoint import Endpoint
 from otel_itl.tools.sweep.judging import add_stream, judge_round
+from otel_itl.tools.sweep.knee import analyze
 from otel_itl.tools.sweep.measurement import Measurement
-from otel_itl.tools.sweep.plan import SweepPlan
+from otel_itl.tools.sweep.plan import MIN_STEADY_SECONDS, SweepPlan
 from otel_itl.tools.sweep.progress import Phase, Progress
 from otel_itl.tools.sweep.records import Round, Sweep
 from otel_itl.tools.sweep.rounds import TICK, RoundDriver
-from otel_itl.tools.sweep.schedule import Schedule
+from otel_itl.tools.sweep.schedule import Schedule, Search
 from otel_itl.tools.sweep.sender import RequestSender
+from otel_itl.tools.view.document import describe_stream
 
 REPORT_SECONDS: Final = 0.25
 """Seconds between two reports of progress."""
@@ -54,24 +56,12 @@ async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[
             interrupts_handled(brakes.interrupt),
         ):
             sender = RequestSender(client, plan.prompts, Budget(plan), brakes)
-            sweeper = _Sweeper(plan, measurement, sender, on_progress)
+            sweeper = _Sweeper(plan, endpoint, measurement, sender, on_progress)
             await sweeper.run()
     finally:
         gc.unfreeze()
         await client.close()
-    return Sweep(
-        endpoint=endpoint.address,
-        model=endpoint.model,
-        peak=plan.peak,
-        is_open_loop=plan.is_open_loop,
-        objective=plan.objective,
-        levels=plan.ascending_levels,
-        rounds=sweeper.rounds,
-        began=sweeper.began,
-        stop_reason=brakes.stop_reason or sweeper.schedule.skipped,
-        cost=sender.budget.cost,
-        request_count=sender.budget.requests,
-    )
+    return sweeper.record()
 
 
 class _Sweeper:
@@ -79,25 +69,32 @@ class _Sweeper:
 
     Args:
         plan: the options.
+        endpoint: what is asked.
         measurement: measures and stores the streams.
         sender: sends the requests.
         on_progress: called several times a second.
     """
 
     def __init__(
-        self, plan: SweepPlan, measurement: Measurement, sender: RequestSender, on_progress: Callable[[Progress], None]
+        self,
+        plan: SweepPlan,
+        endpoint: Endpoint,
+        measurement: Measurement,
+        sender: RequestSender,
+        on_progress: Callable[[Progress], None],
     ) -> None:
-        self._plan, self._measurement, self._sender, self._on_progress = plan, measurement, sender, on_progress
+        self._plan, self._endpoint, self._measurement = plan, endpoint, measurement
+        self._sender, self._on_progress = sender, on_progress
         self._brakes = sender.brakes
         self._clock = asyncio.get_running_loop().time
         self._objectives = None if plan.objective is None else Objectives((("*", plan.objective),))
         self.began = self._clock()
         self._reported = -inf
-        self._level, self._number = plan.ascending_levels[0], 0
+        self._level, self._number = min(plan.levels), 0
         self._round_began: float | None = None
-        self._round_seconds = 0.0
+        self._round_seconds = MIN_STEADY_SECONDS
         """Estimate of what one round takes."""
-        self.schedule = Schedule(plan.ascending_levels, plan.rounds, self._make_random("levels"))
+        self.schedule = self._make_schedule()
         self.rounds: list[Round] = []
 
     async def run(self) -> None:
@@ -109,7 +106,8 @@ class _Sweeper:
         duration = self._plan.request_duration or await self._calibrate()
         if duration is None:
             return
-        self._round_seconds = self._plan.estimate_round(duration)
+        levels = self._plan.ascending_levels
+        self._round_seconds = sum(self._plan.estimate_round(level, duration) for level in levels) / len(levels)
         while self._brakes.stop_reason is None and (taken := self.schedule.take()) is not None:
             self._level, self._number = taken
             await self._pause()
@@ -147,15 +145,44 @@ class _Sweeper:
         self._report(Phase.READING)
         async for request, stream in self._measurement.collect(one.requests):
             add_stream(request, stream, self._objectives)
-        judge_round(one, self._plan.steady_seconds)
+            if self._plan.has_page and request.is_steady:
+                request.described = describe_stream(stream)
+        judge_round(one, self._plan.steady_at(one.level, duration))
         await self._measurement.store(is_counted=one.void_reason is None)
         self.rounds.append(one)
         if one.end is not None:
             # A queue grows as well where this machine does not keep up.
             is_own = one.end is RoundEnd.SATURATED and one.is_driver_bound
             self.schedule.exclude(one.level, one.end, (one.void_reason if is_own else one.reason) or "")
+        if isinstance(self.schedule, Search):
+            so_far = self.record()
+            self.schedule.note(analyze(so_far).levels, so_far.allowed)
         self._round_seconds = (self._clock() - self._round_began + self._round_seconds) / 2
         self._round_began = None
+
+    def record(self) -> Sweep:
+        """Return what was recorded so far."""
+        plan, endpoint, budget = self._plan, self._endpoint, self._sender.budget
+        return Sweep(
+            endpoint=endpoint.address,
+            model=endpoint.model,
+            peak=plan.peak,
+            is_open_loop=plan.is_open_loop,
+            objective=plan.objective,
+            levels=sorted({one.level for one in self.rounds}) if plan.is_search else plan.ascending_levels,
+            rounds=self.rounds,
+            began=self.began,
+            stop_reason=self._brakes.stop_reason or self.schedule.skipped,
+            cost=budget.cost,
+            request_count=budget.requests,
+        )
+
+    def _make_schedule(self) -> Schedule:
+        """Make what decides which level is driven next."""
+        plan, random = self._plan, self._make_random("levels")
+        if plan.is_search:
+            return Search(max(plan.levels), plan.rounds, random)
+        return Schedule(plan.ascending_levels, plan.rounds, random)
 
     def _make_random(self, purpose: str) -> Random:
         """Make the random generator for one purpose: random numbers used elsewhere do not change its sequence."""
@@ -174,7 +201,7 @@ class _Sweeper:
             return
         self._reported = now
         budget, schedule = self._sender.budget, self.schedule
-        left = (schedule.planned - len(self.rounds)) * (self._round_seconds or self._plan.steady_seconds)
+        left = (schedule.planned - len(self.rounds)) * self._round_seconds
         if self._round_began is not None:
             left -= min(now - self._round_began, self._round_seconds)
         left += max(self._brakes.not_before - now, 0.0)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from otel_itl.core.without_secrets import show_address
@@ -24,11 +25,17 @@ class Endpoint:
         sdk: asks it: `openai` for any OpenAI-compatible one, `anthropic` for Anthropic's messages.
         model: model to ask for.
         base_url: as the SDK takes it.
+        headers: added to each request; never shown.
+        body: added to the body of each request.
+        is_exact: answers are to be as long as they may be, which a server has to know: `ignore_eos`.
     """
 
     sdk: SDK
     model: str
     base_url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, Any] = field(default_factory=dict)
+    is_exact: bool = False
 
     @property
     def address(self) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from otel_itl.core.slo import SLO, Objectives
@@ -18,6 +19,7 @@ from otel_itl.tools.stderr import print_line
 from otel_itl.tools.sweep.endpoint import SDK, Endpoint
 from otel_itl.tools.sweep.plan import (
     DEFAULT_ANSWER_TOKENS,
+    DEFAULT_LEVELS,
     DEFAULT_PROMPT_TOKENS,
     MAX_REQUESTS_ELSEWHERE,
     MAX_STREAMS,
@@ -27,6 +29,8 @@ from otel_itl.tools.sweep.prices import parse_prices
 from otel_itl.tools.sweep.prompts import Prompts, load_prompts, make_filler, read_prompts
 from otel_itl.tools.sweep.traffic import Traffic, read_traffic
 
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OWN_FIELDS: Final = frozenset({"messages", "model", "stream", "stream_options", "max_tokens", "max_completion_tokens"})
 _ANTHROPIC_HOST: Final = "anthropic.com"
 _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -35,14 +39,51 @@ def make_endpoint(arguments: argparse.Namespace) -> Endpoint:
     """Return the endpoint that the arguments name.
 
     Raises:
-        CommandError: its SDK is not installed.
+        CommandError: its SDK is not installed, or a header or the extra body is not accepted.
     """
     host = urlsplit(arguments.base_url).hostname or ""
     is_anthropic = host == _ANTHROPIC_HOST or host.endswith(f".{_ANTHROPIC_HOST}")
     sdk: SDK = arguments.api or ("anthropic" if is_anthropic else "openai")
     if find_spec(sdk) is None:
         raise CommandError(f"{sdk} is not installed: pip install {sdk}")
-    return Endpoint(sdk=sdk, model=arguments.model, base_url=arguments.base_url)
+    return Endpoint(
+        sdk=sdk,
+        model=arguments.model,
+        base_url=arguments.base_url,
+        headers=dict(map(_parse_header, arguments.header)),
+        body=_parse_body(arguments.extra_body),
+        is_exact=arguments.ignore_eos,
+    )
+
+
+def _parse_header(text: str) -> tuple[str, str]:
+    """Parse `NAME:VALUE`; the message of an error does not repeat the value, which may be a secret.
+
+    Raises:
+        CommandError: it is no header.
+    """
+    name, colon, value = text.partition(":")
+    if not colon or not _HEADER_NAME.fullmatch(name) or "\n" in value or "\r" in value:
+        raise CommandError("--header is not accepted: it takes a header in one line, as 'x-tenant: a'.")
+    return name, value.strip()
+
+
+def _parse_body(text: str | None) -> dict[str, Any]:
+    """Parse what is added to the body of each request.
+
+    Raises:
+        CommandError: it is no JSON object, or sets what the sweep needs.
+    """
+    try:
+        body = {} if text is None else json.loads(text)
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise CommandError(f"--extra-body {text} is not accepted: it takes a JSON object, as '{{\"top_k\": 1}}'.")
+    own = sorted(_OWN_FIELDS & body.keys())
+    if own:
+        raise CommandError(f"--extra-body sets {own[0]}, which the sweep sets itself: leave it out.")
+    return body
 
 
 def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
@@ -66,7 +107,8 @@ def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
     return SweepPlan(
         peak=_find_peak(arguments, traffic),
         prompts=_make_prompts(arguments, traffic),
-        levels=arguments.levels,
+        levels=arguments.levels or DEFAULT_LEVELS,
+        is_search=arguments.levels is None and arguments.slo is not None,
         rounds=arguments.rounds,
         is_open_loop=not arguments.closed,
         arrivals=arguments.rate or ("recorded" if has_arrivals else "poisson"),
@@ -81,6 +123,7 @@ def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
         objective=None if arguments.slo is None else _find_objective(arguments.slo, arguments.model),
         seed=arguments.seed,
         output=arguments.output,
+        has_page=arguments.html is not None,
     )
 
 
@@ -106,7 +149,7 @@ def _find_peak(arguments: argparse.Namespace, traffic: Traffic | None) -> float:
     if arguments.peak is None and traffic is None:
         raise CommandError("name the expected peak with --peak, or recorded streams with --from.")
     peak = float(traffic.peak if arguments.peak is None and traffic is not None else arguments.peak)
-    level = max(*arguments.levels, 1.0)
+    level = max(*(arguments.levels or DEFAULT_LEVELS), 1.0)
     if level * peak > MAX_STREAMS:
         raise CommandError(
             f"a peak of {peak:,.10g} is {level * peak:,.10g} streams at {level:g}x: one process can hold at most "

@@ -12,7 +12,7 @@ from otel_itl.tools.compare.requests import reduce_stream
 from otel_itl.tools.report.certainty import Cause
 from otel_itl.tools.report.reading.streams import StoredStream
 from otel_itl.tools.report.stalls import collect_stalls
-from otel_itl.tools.sweep.brakes import RoundEnd
+from otel_itl.tools.sweep.brakes import INTERRUPTED, RoundEnd
 from otel_itl.tools.sweep.records import DueRequest, Round
 
 UNKNOWN_CAUSE: Final = "unknown"
@@ -44,15 +44,16 @@ def add_stream(request: DueRequest, stream: StoredStream, objectives: Objectives
         objectives: the ITL objective that the gaps are judged by; None: there is none.
     """
     request.measured = reduce_stream(stream, objectives)
+    request.is_buffered = stream.measures.is_buffered
     for stall in collect_stalls(stream):
         request.stall_causes[stall.cause or UNKNOWN_CAUSE] += stall.count
     duration = stream.measures.duration
     if request.error is not None:
         request.error = stream.span_facts.error_type or request.error
     elif is_held_up(stream.span_facts.host_delay, duration):
-        request.held_up_by = Cause.HOST
+        request.held_up_by, request.held_up = Cause.HOST, stream.span_facts.host_delay or 0.0
     elif is_held_up(stream.measures.consumer_time, duration):
-        request.held_up_by = Cause.CONSUMER
+        request.held_up_by, request.held_up = Cause.CONSUMER, stream.measures.consumer_time
 
 
 def judge_round(one: Round, planned: float) -> None:
@@ -62,6 +63,9 @@ def judge_round(one: Round, planned: float) -> None:
         one: the round, whose requests are measured.
         planned: how long its steady part was to last (s).
     """
+    if one.reason == INTERRUPTED:
+        for request in one.requests:
+            request.is_steady &= request.ended is not None  # cut off by Ctrl-C, not by the endpoint
     steady = [request for request in one.requests if request.is_steady]
     one.schedule_delay_p99 = find_tail(request.sent - request.due for request in steady if request.sent is not None)
     waits = sorted(wait for request in steady if (wait := request.time_to_first_token) is not None)

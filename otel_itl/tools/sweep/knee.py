@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from itertools import takewhile
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 
+from otel_itl.core.slo import SLO
 from otel_itl.tools.compare.levels import Floats
+from otel_itl.tools.sweep.attainment import Share, find_bounds, is_within, pool
+from otel_itl.tools.sweep.objective import OVER_GAPS, OVER_REQUESTS
 from otel_itl.tools.sweep.records import Sweep
-from otel_itl.tools.sweep.results import Figure, LevelResult, Quantity, Standing, compute_levels, quantities_of
+from otel_itl.tools.sweep.results import LevelResult, Standing, compute_levels
 
 MIN_GAIN = 0.5
 """Share of the load added by a level that has to come out as goodput, for goodput to rise."""
 MIN_GAIN_OF_CALLERS = 0.2
 """The same in a closed loop, whose callers ask less often as soon as the endpoint is slower."""
-_LONGEST = 3_600.0
-"""Stands for an infinite latency (s) in a fit."""
-_SHORTEST = 1e-6
-_MIN_ERROR = 0.01
-"""Smallest standard error of the logarithm of a percentile: a narrower interval is not better known than this."""
-_INTERVAL_ERRORS = 2 * 1.96
-"""Standard errors in a 95 % interval."""
-
-
 HOLDS = 0
 DOES_NOT_HOLD = 1
 CANNOT_TELL = 3
-
-
-class Point(NamedTuple):
-    """A figure of a level over the streams that were open, with the ends of its interval."""
-
-    streams: float
-    value: float
-    low: float
-    high: float
+NOT_HOLDING = (Standing.BEYOND, Standing.FAILING, Standing.SATURATED)
+"""How a level stands that does not carry its load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,45 +42,53 @@ class SweepResult:
 
     @property
     def knee(self) -> LevelResult | None:
-        """The highest level within the objective where goodput still rises; None: there is none, or none is known."""
-        within = [level for level in self.levels if level.standing is Standing.WITHIN]
-        return within[-1] if within else None
+        """The highest level within the objective where goodput still rises; None: there is none, or none is known.
+
+        A level above one that is beyond the objective is none: where more load is carried than less, something else
+        than load decides.
+        """
+        missed = (Standing.BEYOND, Standing.FAILING)
+        carried = list(takewhile(lambda level: level.standing not in missed, self.levels))
+        return next((level for level in reversed(carried) if level.standing is Standing.WITHIN), None)
+
+    @property
+    def limit(self) -> float | None:
+        """Streams at the lowest level above the knee that does not hold: the limit lies between; None: not known."""
+        knee = 0.0 if self.knee is None else self.knee.level
+        above = (one.concurrency for one in self.judged if one.level > knee and one.standing in NOT_HOLDING)
+        return next(above, None)
+
+    @property
+    def decisive(self) -> LevelResult | None:
+        """The level that shows how the endpoint stands at the expected peak, of those that count; None: none does.
+
+        That is the knee from the expected peak on; else the lowest level that does not hold up to the peak, which shows
+        that the peak does not hold either; else the level that is nearest to the peak.
+        """
+        if self.knee is not None and self.knee.level >= 1:
+            return self.knee
+        missed = (level for level in self.judged if level.level <= 1 and level.standing in NOT_HOLDING)
+        nearest = sorted(self.judged, key=lambda level: (abs(level.level - 1), level.level))
+        return next(missed, next(iter(nearest), None))
 
     @property
     def exit_code(self) -> int:
         """What a deployment pipeline acts on: 0, the objective holds at the expected peak; 1, it does not; 3, unknown.
 
         A level above the peak shows that the objective holds at the peak, too, and one below it that it does not. Where
-        too many requests fail, a level does not hold, with or without an objective; without one, any other level holds.
+        too many requests fail, a level does not hold, with or without an objective; nor where goodput does not rise.
         """
-        if not self.judged:
+        decisive = self.decisive
+        if decisive is None:
             has_failed = any(one.is_failing for level in self.levels if level.level <= 1 for one in level.rounds)
             return DOES_NOT_HOLD if has_failed else CANNOT_TELL
-        met = (Standing.WITHIN, Standing.SATURATED)
-        if any(one.standing in met and one.level >= 1 for one in self.judged):
+        if decisive.standing is Standing.WITHIN and decisive.level >= 1:
             return HOLDS
-        missed = (Standing.BEYOND, Standing.FAILING)
-        if any(one.standing in missed and one.level <= 1 for one in self.judged):
-            return DOES_NOT_HOLD
-        return HOLDS if self.sweep.objective is None else CANNOT_TELL
-
-    def points_of(self, quantity: Quantity) -> list[Point]:
-        """Return a figure of the levels that count and where it is finite; an infinite end is drawn at the value."""
-        points = []
-        for level in self.judged:
-            figure = level.figures[quantity.key]
-            if figure.value is not None and figure.bounds is not None and math.isfinite(figure.value):
-                low, high = (end if math.isfinite(end) else figure.value for end in figure.bounds)
-                points.append(Point(level.concurrency, figure.value, low, high))
-        return points
+        return DOES_NOT_HOLD if decisive.standing in NOT_HOLDING and decisive.level <= 1 else CANNOT_TELL
 
 
 def analyze(sweep: Sweep) -> SweepResult:
-    """Compute the figures of a sweep, and find its knee.
-
-    Percentiles are fitted by isotonic regression over the levels, as more load makes nothing faster, and goodput
-    likewise up to its peak: a single noisy level is pooled with its neighbours and does not decide.
-    """
+    """Compute the figures of a sweep, and find its knee."""
     levels = compute_levels(sweep)
     known = [level for level in levels if level.figures]
     judged = iter(_judge(known, sweep) if known else ())
@@ -104,38 +98,58 @@ def analyze(sweep: Sweep) -> SweepResult:
 def _judge(known: Sequence[LevelResult], sweep: Sweep) -> Iterator[LevelResult]:
     """Yield the levels that count, with their standing."""
     is_rising = _find_rising(known, is_open_loop=sweep.is_open_loop)
-    quantities = reversed(quantities_of(sweep.objective))  # the inter-token latency comes first
-    limits = {quantity.key: quantity.limit for quantity in quantities if quantity.limit is not None}
-    fits = {key: _fit_bounds([level.figures[key] for level in known]) for key in limits}
     for number, level in enumerate(known):
-        beyond = [key for key, (low, _) in fits.items() if low[number] > limits[key]]
-        uncertain = [key for key, (_, high) in fits.items() if high[number] > limits[key]]
+        standings = {key: _judge_part(known, number, key, sweep.allowed) for key in parts_of(sweep.objective)}
         if level.is_failing:
             yield replace(level, standing=Standing.FAILING)
-        elif beyond or uncertain:
-            standing = Standing.BEYOND if beyond else Standing.UNCERTAIN
-            factors = {key: (level.figures[key].value or 0.0) / limits[key] for key in beyond or uncertain}
-            yield replace(level, standing=standing, missed=max(factors, key=factors.__getitem__))
+            continue
+        for standing in (Standing.BEYOND, Standing.UNCERTAIN):
+            missed = [key for key, found in standings.items() if found is standing]
+            if missed:
+                yield replace(level, standing=standing, missed=max(missed, key=lambda key: _value_of(level, key)))
+                break
         else:
             yield replace(level, standing=Standing.WITHIN if is_rising[number] else Standing.SATURATED)
 
 
-def _fit_bounds(figures: Sequence[Figure]) -> tuple[Floats, Floats]:
-    """Fit the bounds of intervals so that they rise with the level, weighted by how well each level is known.
+def parts_of(objective: SLO | None) -> tuple[str, ...]:
+    """Return the keys of the shares that an objective is about."""
+    if objective is None:
+        return ()
+    return (OVER_REQUESTS,) if objective.itl is None else (OVER_REQUESTS, OVER_GAPS)
 
-    Logarithms are fitted, as the error of a latency grows with it. An unknown figure takes no part.
 
-    Returns:
-        The lower and the upper bounds in seconds, one for each level; an unknown one is 0, and meets any objective.
+def _value_of(level: LevelResult, key: str) -> float:
+    """Return a share over the objective; one that was not measured is the largest."""
+    return level.shares[key].value if key in level.shares else np.inf
+
+
+def _judge_part(known: Sequence[LevelResult], number: int, key: str, allowed: float) -> Standing:
+    """Return how a level stands to one part of the objective.
+
+    As more load makes nothing faster, a level is pooled with those above it to show that it is within the objective,
+    and with those below it to show that it is beyond: a single noisy level does not decide. Its own requests are among
+    them each time, and where they alone say the opposite, nothing is known.
+
+    Args:
+        known: the levels that count, ascending.
+        number: which of them.
+        key: of the share.
+        allowed: share that may be over the objective.
     """
-    known = [number for number, figure in enumerate(figures) if figure.bounds is not None]
-    logs = np.log(np.clip([figures[number].bounds or (0.0, 0.0) for number in known], _SHORTEST, _LONGEST))
-    fitted = np.zeros((2, len(figures)))
-    if known:
-        errors = np.maximum((logs[:, 1] - logs[:, 0]) / _INTERVAL_ERRORS, _MIN_ERROR)
-        for side in (0, 1):
-            fitted[side, known] = np.exp(isotonic_regression(logs[:, side], weights=errors**-2.0).x)
-    return fitted[0], fitted[1]
+    own = known[number].shares.get(key)
+    if own is None:
+        return Standing.UNCERTAIN
+    is_beyond = own.interval[0] > allowed
+    if any(is_within(_collect(known[number : end + 1], key), allowed) for end in range(number, len(known))):
+        return Standing.UNCERTAIN if is_beyond else Standing.WITHIN
+    below = (pool(_collect(known[start : number + 1], key)) for start in range(number + 1))
+    return Standing.BEYOND if any(find_bounds(*pooled)[0] > allowed for pooled in below) else Standing.UNCERTAIN
+
+
+def _collect(levels: Sequence[LevelResult], key: str) -> list[Share]:
+    """Return a share over the objective of each level that has it."""
+    return [level.shares[key] for level in levels if key in level.shares]
 
 
 def _find_rising(known: Sequence[LevelResult], *, is_open_loop: bool) -> list[bool]:

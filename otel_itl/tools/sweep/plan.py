@@ -8,12 +8,18 @@ from typing import Final, Literal
 from otel_itl.core.slo import SLO
 from otel_itl.tools.sweep.prices import Price
 from otel_itl.tools.sweep.prompts import Prompts
+from otel_itl.tools.sweep.sample_size import least_requests
 
 DEFAULT_LEVELS: Final = (1.0, 1.5, 2.0, 3.0, 5.0)
 DEFAULT_ROUNDS: Final = 3
 MAX_STREAMS: Final = 10_000
 """Streams open at a time: about what one process can hold."""
-DEFAULT_STEADY_SECONDS: Final = 30.0
+MIN_STEADY_SECONDS: Final = 30.0
+MAX_STEADY_SECONDS: Final = 300.0
+"""Longest steady part of a round, unless `--seconds` is given."""
+SAMPLE_FACTOR: Final = 2
+"""Requests of a level, in those with which it can be known at all that it is within the objective: one or two may be
+late."""
 WARM_UP_DURATIONS: Final = 1.5
 """Request durations for which a round warms up: then as many streams end as begin."""
 DEFAULT_MAX_ERROR_SHARE: Final = 0.1
@@ -35,6 +41,8 @@ class SweepPlan:
     """What is asked, and with how many tokens at most it may be answered."""
     levels: tuple[float, ...] = DEFAULT_LEVELS
     """Multiples of the peak, in any order."""
+    is_search: bool = False
+    """The levels that are driven are searched for, up to the highest one, instead of those of `levels`."""
     rounds: int = DEFAULT_ROUNDS
     """Repeats of each level. The first goes up from level to level, so that none above the first that is too much is
     tried; in the others the order is shuffled."""
@@ -45,8 +53,8 @@ class SweepPlan:
     """How requests that are due by the clock are spread: at random, evenly, or as in `inter_arrivals`."""
     inter_arrivals: tuple[float, ...] = ()
     """Recorded times between two requests, in their order: the shape of `recorded` arrivals, scaled to each rate."""
-    steady_seconds: float = DEFAULT_STEADY_SECONDS
-    """How long each round measures."""
+    steady_seconds: float | None = None
+    """How long each round measures; None: until a level has the requests that an answer takes, see `steady_at`."""
     warmup_seconds: float | None = None
     """How long each round runs at its level before it measures; None: one and a half request durations."""
     drain_seconds: float | None = None
@@ -68,16 +76,29 @@ class SweepPlan:
     """Seed of all random choices: the requests of a sweep with the same seed are due at the same moments."""
     output: str | None = None
     """A new file for the streams, as OTLP JSON lines; None: they are kept nowhere."""
+    has_page: bool = False
+    """The streams are described for a page."""
 
     @property
     def ascending_levels(self) -> tuple[float, ...]:
         """The levels in the order of the first round."""
         return tuple(sorted(self.levels))
 
-    def estimate_round(self, duration: float) -> float:
-        """Return about how many seconds a round takes, given the duration of a request (s)."""
+    def steady_at(self, level: float, duration: float) -> float:
+        """Return how long a round of a level measures, given the duration of a request (s).
+
+        So long that all rounds of the level together have the requests that an answer about the objective takes.
+        """
+        if self.steady_seconds is not None:
+            return self.steady_seconds
+        wanted = 0 if self.objective is None else SAMPLE_FACTOR * least_requests(1 - self.objective.target)
+        seconds = wanted / self.rounds * duration / (level * self.peak)
+        return min(max(seconds, MIN_STEADY_SECONDS), MAX_STEADY_SECONDS)
+
+    def estimate_round(self, level: float, duration: float) -> float:
+        """Return about how many seconds a round of a level takes, given the duration of a request (s)."""
         warm_up = WARM_UP_DURATIONS * duration if self.warmup_seconds is None else self.warmup_seconds
-        return warm_up + self.steady_seconds + 2 * duration
+        return warm_up + self.steady_at(level, duration) + 2 * duration
 
     def callers_at(self, level: float) -> int:
         """Return how many callers a level has, where each asks again as soon as it is answered."""

@@ -51,8 +51,16 @@ class DueRequest:
     """The span of the stream, between the stream's end and its being read."""
     measured: Request | None = None
     """What was measured of its stream; None: the stream never began."""
+    is_buffered: bool = False
+    """A proxy or the server buffered its answer: its gaps are not the model's."""
+    described: dict[str, Any] | None = None
+    """Its stream as the page shows it; None: no page was asked for, or the request counts for nothing."""
     stall_causes: Counter[str] = field(default_factory=Counter)
     """Cause of a stall → how many."""
+    exact_tokens: int | None = None
+    """Tokens that its answer was to have; None: an answer ends where it ends."""
+    held_up: float = 0.0
+    """Seconds for which the caller or this machine held the stream up; 0, where that is too little to set it aside."""
     held_up_by: Cause | None = None
     """Why its figures are not the endpoint's, and are set aside: the caller or this machine held the stream up."""
 
@@ -65,6 +73,12 @@ class DueRequest:
     def is_held_up(self) -> bool:
         """Its figures are set aside."""
         return self.held_up_by is not None
+
+    @property
+    def is_shorter(self) -> bool:
+        """Its answer was to have an exact length, and has fewer tokens."""
+        wanted, measured = self.exact_tokens, self.measured
+        return wanted is not None and measured is not None and 0 < measured.tokens < wanted
 
     @property
     def time_to_first_token(self) -> float | None:
@@ -162,6 +176,11 @@ class Sweep:
     """Requests that were sent, with those that measured how long one takes."""
     cost: float | None = None
     """What the requests cost by the price table; None: no table was given."""
+
+    @property
+    def allowed(self) -> float:
+        """Share of requests, and of gaps, that may be over the objective; without one, 0."""
+        return 0.0 if self.objective is None else 1 - self.objective.target
 
     @property
     def is_interrupted(self) -> bool:

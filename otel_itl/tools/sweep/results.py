@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,13 +12,14 @@ from itertools import groupby
 import numpy as np
 
 from otel_itl.core.slo import SLO
-from otel_itl.core.timeline import Outcome
 from otel_itl.tools.compare.levels import Level, Percentile, Rate
 from otel_itl.tools.compare.quantities import MIN_BEYOND, NamedFigure, Unit
 from otel_itl.tools.compare.resampling import level_interval
 from otel_itl.tools.report.certainty import Cause, describe_set_aside
+from otel_itl.tools.sweep.attainment import Share
 from otel_itl.tools.sweep.blocks import Block, split_into_blocks
-from otel_itl.tools.sweep.records import DueRequest, Round, Sweep
+from otel_itl.tools.sweep.objective import OVER_GAPS, OVER_REQUESTS, measure_shares, meets_objective
+from otel_itl.tools.sweep.records import Round, Sweep
 
 DEFAULT_TARGET = 0.99
 """Without an objective the tail that is shown is p99."""
@@ -43,25 +43,20 @@ class Figure:
     """Fewer than ten independent samples would lie beyond the percentile: its interval rests on a few requests, and is
     too narrow rather than too wide."""
 
-    @property
-    def bounds(self) -> tuple[float, float] | None:
-        """Lower and upper end of the interval; the value twice where there is none; None: nothing is known."""
-        return self.interval or (None if self.value is None else (self.value, self.value))
-
 
 class Standing(str, Enum):
     """How a level that counts stands to the objective."""
 
     WITHIN = "within"
-    """The intervals lie within the objective, and goodput rises."""
+    """No share over the objective can be larger than is allowed, and goodput rises."""
     UNCERTAIN = "uncertain"
-    """An interval contains the objective."""
+    """It is not known: the interval of a share contains what is allowed, or a share was not measured."""
     BEYOND = "beyond"
-    """An interval lies beyond the objective."""
+    """A share over the objective is larger than is allowed."""
     FAILING = "failing"
     """More of its requests failed than `--max-errors` allows, or most of them."""
     SATURATED = "saturated"
-    """The intervals lie within the objective, if there is one, but the added load does not come out as goodput."""
+    """It meets the objective, if there is one, but the added load does not come out as goodput."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +72,8 @@ class LevelResult:
     """Length of the steady parts of the rounds that count, together."""
     figures: Mapping[str, Figure] = field(default_factory=dict)
     """Key of `quantities_of()` → figure; empty: the level is void."""
+    shares: Mapping[str, Share] = field(default_factory=dict)
+    """Key of a part of the objective → the share over it; a part that was not measured is missing."""
     concurrency: float = 0.0
     """Streams open at a time, on average."""
     max_concurrency: int = 0
@@ -84,6 +81,10 @@ class LevelResult:
     """Requests that were due in the steady parts."""
     set_aside_by: Counter[Cause] = field(default_factory=Counter)
     """What held requests up that were due in the steady parts: they are in no latency."""
+    buffered: int = 0
+    """Requests due in the steady parts whose answers a proxy or the server buffered: their gaps are not the model's."""
+    shorter: int = 0
+    """Requests whose answers were to have an exact length, and had fewer tokens."""
     without_token: int = 0
     """Requests due in the steady parts that got no first token: their time to first token is infinite."""
     errors: Counter[str] = field(default_factory=Counter)
@@ -97,7 +98,7 @@ class LevelResult:
     standing: Standing | None = None
     """How it stands to the objective; None: it is void, or not judged yet."""
     missed: str | None = None
-    """Key of the figure because of which it is beyond or uncertain; None: of none."""
+    """Key of the part of the objective because of which it is beyond or uncertain; None: of none."""
 
     @property
     def set_aside(self) -> int:
@@ -132,33 +133,30 @@ class LevelResult:
         return self.due / self.seconds if self.seconds else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity(NamedFigure):
-    """One figure of a level."""
-
-    limit: float | None = None
-    """The objective that it is judged by, in seconds; None: none."""
-
-
 def tail_of(objective: SLO | None) -> float:
     """Return the percentile that an objective is about: 99, unless its target is another share than 0.99."""
     return round(100 * (DEFAULT_TARGET if objective is None else objective.target), 6)
 
 
-def quantities_of(objective: SLO | None) -> tuple[Quantity, ...]:
-    """Return the figures of a level, in their order."""
+def quantities_of(objective: SLO | None) -> tuple[NamedFigure, ...]:
+    """Return the figures of a level, in their order: those of the objective first."""
     tail = tail_of(objective)
-    limits = {"ttft": None, "itl": None} if objective is None else {"ttft": objective.ttft, "itl": objective.itl}
-    title = "goodput" if objective is not None else "completed"
+    judged: list[NamedFigure] = []
+    if objective is not None:
+        judged.append(NamedFigure(OVER_REQUESTS, "requests over", Unit.SHARE))
+        if objective.itl is not None:
+            judged.append(NamedFigure(OVER_GAPS, "gaps over", Unit.SHARE))
+        judged.append(NamedFigure("goodput", "goodput", Unit.REQUESTS_PER_SECOND))
     return (
+        *judged,
+        NamedFigure("completed", "completed", Unit.REQUESTS_PER_SECOND),
+        NamedFigure("tokens", "tokens", Unit.TOKENS_PER_SECOND),
         *(
-            Quantity(f"{key}_p{q:g}", f"{key.upper()} p{q:g}", Unit.SECONDS, limit if q == tail else None)
-            for key, limit in limits.items()
+            NamedFigure(f"{key}_p{q:g}", f"{key.upper()} p{q:g}", Unit.SECONDS)
+            for key in ("ttft", "itl")
             for q in (50.0, tail)
         ),
-        Quantity("goodput", title, Unit.REQUESTS_PER_SECOND),
-        Quantity("tokens", "tokens", Unit.TOKENS_PER_SECOND),
-        Quantity("stalls", "stalls/1,000 tokens", Unit.PER_THOUSAND_TOKENS),
+        NamedFigure("stalls", "stalls/1,000 tokens", Unit.PER_THOUSAND_TOKENS),
     )
 
 
@@ -166,26 +164,6 @@ def compute_levels(sweep: Sweep) -> list[LevelResult]:
     """Return the figures of each level that was driven, ascending. The same sweep gives the same figures."""
     ordered = sorted(sweep.rounds, key=lambda one: one.level)
     return [_compute_level(list(rounds), sweep) for _, rounds in groupby(ordered, key=lambda one: one.level)]
-
-
-def meets_objective(request: DueRequest, objective: SLO | None) -> bool:
-    """Return whether a request was completed within the TTFT and the ITL objective; a caller's own delay counts.
-
-    As many gaps may be longer than the ITL objective as its target allows. Without an objective, it was completed.
-    """
-    measured = request.measured
-    if measured is None or measured.outcome is not Outcome.COMPLETED:
-        return False
-    if objective is None:
-        return True
-    if objective.ttft is not None:
-        first = request.time_to_first_token
-        if first is None or first > objective.ttft:
-            return False
-    if objective.itl is None:
-        return True
-    missed = len(measured.gaps) - bisect_right(measured.gaps, objective.itl)
-    return missed <= round((1 - objective.target) * len(measured.gaps), 6)  # in binary 10 % of 10 is less than 1
 
 
 def _compute_level(rounds: Sequence[Round], sweep: Sweep) -> LevelResult:
@@ -212,16 +190,21 @@ def _compute_rounds(rounds: Sequence[Round], counted: Sequence[Round], sweep: Sw
     causes = Counter(request.held_up_by for request in due if request.held_up_by is not None)
     if not judged:
         return LevelResult(level=level, rounds=rounds, counted=(), seconds=0.0, due=len(due), set_aside_by=causes)
+    shares = measure_shares([block.due for block in blocks], sweep.objective)
     return LevelResult(
         level=level,
         rounds=rounds,
         counted=counted,
         seconds=seconds,
-        figures=_compute_figures(blocks, sweep.objective, np.random.default_rng(_SEED)),
+        shares=shares,
+        figures=_compute_figures(blocks, sweep.objective, np.random.default_rng(_SEED))
+        | {key: _figure_of_share(share) for key, share in shares.items()},
         concurrency=sum(one.concurrency * one.seconds for one in counted) / seconds,
         max_concurrency=max(one.max_concurrency for one in counted),
         due=len(due),
         set_aside_by=causes,
+        buffered=sum(request.is_buffered for request in judged),
+        shorter=sum(request.is_shorter for request in judged),
         without_token=sum(request.time_to_first_token is None for request in judged),
         errors=Counter(request.failure for request in due if request.failure is not None),
         error_details={request.failure or "": request.detail for request in due if request.detail},
@@ -240,20 +223,29 @@ def _compute_figures(blocks: Sequence[Block], objective: SLO | None, random: np.
     measured = [[request.measured for request in of_block if request.measured] for of_block in judged]
     gaps = [np.concatenate([*(request.gaps for request in of_block), np.empty(0)]) for of_block in measured]
     seconds = [block.end - block.start for block in blocks]
-    good = [sum(not one.is_held_up and meets_objective(one, objective) for one in block.ended) for block in blocks]
+    good, completed = (
+        [sum(not one.is_held_up and meets_objective(one, judged_by) for one in block.ended) for block in blocks]
+        for judged_by in (objective, None)
+    )
     tokens = [
         sum(share * request.measured.tokens for request, share in block.open if request.measured) for block in blocks
     ]
     stalls = [sum(request.stalls for request in of_block) for of_block in judged]
     thousands = [sum(request.tokens for request in of_block) / 1_000 for of_block in measured]
-    goodput = np.multiply(good, _scale_for_set_aside(blocks))
+    scale = _scale_for_set_aside(blocks)
     tail = tail_of(objective)
     levels: dict[str, tuple[Level, int, float | None]] = {
         f"{key}_p{q:g}": (Percentile(samples, q), sum(map(len, samples)), q)
         for key, samples in (("ttft", firsts), ("itl", gaps))
         for q in (50.0, tail)
     }
-    levels["goodput"] = Rate(goodput, seconds, is_count=False), sum(good), None
+    for key, ended in (("goodput", good), ("completed", completed)):
+        levels[key] = Rate(np.multiply(ended, scale), seconds, is_count=False), sum(ended), None
+    levels["streams"] = (
+        Rate([block.streams * (block.end - block.start) for block in blocks], seconds, is_count=False),
+        len(blocks),
+        None,
+    )
     levels["tokens"] = Rate(tokens, seconds, is_count=False), round(sum(tokens)), None
     levels["stalls"] = Rate(stalls, thousands, is_count=False), sum(stalls), None
     return {key: _figure(level, count, q, len(blocks), random) for key, (level, count, q) in levels.items()}
@@ -272,6 +264,16 @@ def _figure(level: Level, samples: int, q: float | None, clusters: int, random: 
         samples=samples,
         effective_samples=round(effective),
         has_few_tail_samples=q is not None and effective * (1 - q / 100) < MIN_BEYOND and q > 50,  # noqa: PLR2004 - the median
+    )
+
+
+def _figure_of_share(share: Share) -> Figure:
+    """Return a share over the objective as a figure."""
+    return Figure(
+        value=share.value,
+        interval=share.interval,
+        samples=share.samples,
+        effective_samples=int(share.independent),
     )
 
 

@@ -176,7 +176,7 @@ class RoundDriver:
             warm_up = WARM_UP_DURATIONS * max(self._duration, self._time_of_ended / self._ended)
         longest = MAX_WARM_UP_DURATIONS * self._duration if self._plan.warmup_seconds is None else inf
         if elapsed >= min(inf if warm_up is None else warm_up, longest):
-            one.steady_from, self._ends_at = now, now + self._plan.steady_seconds
+            one.steady_from, self._ends_at = now, now + self._plan.steady_at(one.level, self._duration)
             self._delay = self._read_delay()
 
     def _end_steady(self, one: Round) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
 from otel_itl.testing import Script, ScriptedServer, chat, faults, messages
 from otel_itl.tools.command_error import CommandError
@@ -91,6 +92,12 @@ def streams(sweep: Sweep, level: float) -> int:
 
 
 # --- The load --------------------------------------------------------------------------------------------------------
+
+
+def test_a_search_begins_at_the_peak_and_reports_the_levels_that_it_chose(drive: Callable[..., Sweep]) -> None:
+    sweep = drive(is_search=True, levels=(1, 2), objective=SLO(ttft=5.0, itl=1.0))
+    driven = [one.level for one in sweep.rounds]
+    assert (driven[0], len(driven) > 1, list(sweep.levels)) == (1.0, True, sorted(set(driven)))
 
 
 def test_an_open_loop_keeps_its_schedule_however_slow_the_server_is(drive: Callable[..., Sweep]) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from otel_itl.testing import Exchange, ScriptedServer, chat
 from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
+from otel_itl.tools.sweep.clients import Client
 from otel_itl.tools.sweep.endpoint import Endpoint
 from otel_itl.tools.sweep.prompts import Prompt, load_prompts, make_filler, read_prompts
 from otel_itl.tools.sweep.traffic import read_traffic
@@ -47,6 +51,33 @@ def test_a_remote_endpoint_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(CommandError, match=r"^https://h\.example needs an API key: set OPENAI_API_KEY\.$"):
         Endpoint(sdk="openai", model="m", base_url="https://h.example").find_key()
+
+
+def asked(endpoint: Endpoint, prompt: Prompt) -> Exchange:
+    """What a server gets of one request to an endpoint."""
+
+    async def ask(url: str) -> None:
+        client = Client(replace(endpoint, base_url=url))
+        await client.ask(prompt, lambda: None)
+        await client.close()
+
+    with ScriptedServer(chat.reply(3)) as server:
+        asyncio.run(ask(server.openai_url))
+        (exchange,) = server.wait_for(1)
+    return exchange
+
+
+def test_an_extra_body_and_headers_are_sent_and_those_of_the_prompt_go_first() -> None:
+    endpoint = Endpoint(sdk="openai", model="m", base_url="", headers={"x-tenant": "a"}, body={"top_k": 1, "seed": 2})
+    exchange = asked(endpoint, Prompt([{"role": "user", "content": "x"}], 9, {"extra_body": {"seed": 3}}))
+    body = exchange.json
+    assert (exchange.headers["x-tenant"], body["top_k"], body["seed"]) == ("a", 1, 3)
+
+
+def test_exact_lengths_are_asked_for_by_ignore_eos_and_min_tokens() -> None:
+    endpoint = Endpoint(sdk="openai", model="m", base_url="", is_exact=True)
+    body = asked(endpoint, Prompt([{"role": "user", "content": "x"}], 9)).json
+    assert (body["ignore_eos"], body["min_tokens"], body["max_tokens"]) == (True, 9, 9)
 
 
 # --- Prompts ---------------------------------------------------------------------------------------------------------

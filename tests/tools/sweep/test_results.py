@@ -13,8 +13,9 @@ from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
 from otel_itl.tools.report.certainty import Cause
 from otel_itl.tools.sweep.blocks import split_into_blocks
+from otel_itl.tools.sweep.objective import meets_objective
 from otel_itl.tools.sweep.records import DueRequest
-from otel_itl.tools.sweep.results import LevelResult, compute_levels, meets_objective
+from otel_itl.tools.sweep.results import LevelResult, compute_levels
 from tests.tools.sweep.sweeps import CHAT, SECONDS, due_request, measured, one_round, sweep_of
 
 

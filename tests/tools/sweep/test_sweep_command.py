@@ -275,6 +275,9 @@ BAD = [
         [*LOCAL, "--peak", "1", "--slo", "500/50"],
         "'500/50' is not an SLO: times are in seconds: did you mean 0.5/0.05?",
     ),
+    ([*LOCAL, "--peak", "1", "--header", "secret"], "--header is not accepted: it takes a header in one line"),
+    ([*LOCAL, "--peak", "1", "--extra-body", "[1]"], "--extra-body [1] is not accepted: it takes a JSON object"),
+    ([*LOCAL, "--peak", "1", "--extra-body", '{"stream": 0}'], "--extra-body sets stream, which the sweep sets itself"),
     ([*LOCAL, "--from", "missing.jsonl"], "missing.jsonl does not exist."),
     ([*LOCAL, "--peak", "1", "--html", "/nowhere/x.html"], "/nowhere/x.html cannot be written to (No such file"),
 ]
@@ -352,13 +355,13 @@ def test_an_output_that_exists_is_left_as_it_is(tmp_path: Path, capsys: pytest.C
     assert (code, file.read_text(), "exists, and is left as it is" in capsys.readouterr().err) == (2, "mine", True)
 
 
-def test_without_plotext_the_extra_is_named() -> None:
+def test_without_scipy_the_extra_is_named() -> None:
     code = (
-        "import sys; sys.modules['plotext'] = None; from otel_itl.cli import main; "
+        "import sys; sys.modules['scipy'] = None; from otel_itl.cli import main; "
         "sys.exit(main(['sweep', 'http://localhost', '--model', 'm']))"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
     assert (ended.returncode, ended.stderr) == (
         2,
-        "otel-itl needs plotext for this: pip install 'otel-itl[cli,sweep]'\n",
+        "otel-itl needs scipy for this: pip install 'otel-itl[cli,sweep]'\n",
     )

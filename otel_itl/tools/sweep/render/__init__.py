@@ -1,1 +1,1 @@
-"""Prints sweeps: in a terminal, as JSON, and as an HTML page."""
+"""Prints sweeps: in a terminal, as JSON, and as the page of `otel-itl view`."""

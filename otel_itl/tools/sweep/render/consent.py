@@ -45,13 +45,14 @@ def describe_demand(plan: SweepPlan, endpoint: Endpoint) -> Iterator[str]:
 def _describe_planned(plan: SweepPlan, output_tokens: int) -> Iterator[str]:
     """Yield the rounds, and an estimate of the requests and of the time that they take with the calibration."""
     duration = _TTFT + output_tokens / _TOKENS_PER_SECOND
-    round_seconds = plan.estimate_round(duration)
+    each = {level: plan.estimate_round(level, duration) for level in plan.levels}
     callers = plan.callers_at(1.0)
     calibrating = callers + max((REQUESTS_PER_CALLER - 1) * callers, MIN_MEASURED)
-    requests = calibrating + plan.rounds * sum(plan.levels) * plan.peak * round_seconds / duration
+    in_rounds = sum(level * seconds for level, seconds in each.items()) * plan.peak / duration
+    requests = calibrating + plan.rounds * in_rounds
     requests = min(requests, plan.max_requests or requests)
     rounds = len(plan.levels) * plan.rounds
-    seconds = calibrating / callers * duration + rounds * round_seconds
+    seconds = calibrating / callers * duration + plan.rounds * sum(each.values())
     most = describe_streams(max(plan.levels) * plan.peak)
     yield f"  planned: {pluralize(rounds, 'round')}, with up to {most} at a time"
     about = pluralize(round(requests), "request")

@@ -7,15 +7,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from otel_itl.tools.compare.quantities import NamedFigure
 from otel_itl.tools.sweep.bottleneck import find_bottleneck
 from otel_itl.tools.sweep.knee import SweepResult
 from otel_itl.tools.sweep.records import Round
-from otel_itl.tools.sweep.results import Figure, LevelResult, Quantity, Standing, quantities_of
+from otel_itl.tools.sweep.results import Figure, LevelResult, Standing, quantities_of
 
 SCHEMA = "otel-itl.sweep.v1"
 _OF_LEVEL = (
     *("level", "standing", "missed", "is_driver_bound", "concurrency", "max_concurrency", "seconds"),
-    *("due", "set_aside", "set_aside_by", "without_token", "error_details"),
+    *("due", "set_aside", "set_aside_by", "buffered", "without_token", "error_details"),
 )
 """Keys of a level that are fields of it."""
 _MISSING = (Standing.BEYOND, Standing.SATURATED)
@@ -41,7 +42,7 @@ def sweep_to_json(result: SweepResult, sentence: str, code: int) -> str:
         "is_open": sweep.is_open_loop,
         "objective": None if objective is None else {name: getattr(objective, name) for name in names},
         "planned_levels": list(sweep.levels),
-        "knee": None if knee is None else {"level": knee.level, "concurrency": knee.concurrency},
+        "knee": None if knee is None else {"level": knee.level, "concurrency": knee.concurrency, "limit": result.limit},
         "levels": [_level(level, result) for level in result.levels],
         "requests": sweep.request_count,
         "stopped": sweep.stop_reason,
@@ -64,9 +65,10 @@ def _level(level: LevelResult, result: SweepResult) -> dict[str, Any]:
     }
 
 
-def _figures(figures: Mapping[str, Figure], quantities: Sequence[Quantity]) -> dict[str, Any]:
+def _figures(figures: Mapping[str, Figure], quantities: Sequence[NamedFigure]) -> dict[str, Any]:
     """Return figures in the types of JSON."""
-    return {one.key: {"unit": one.unit.value, **_figure(figures[one.key])} for one in quantities if figures}
+    known = [one for one in quantities if one.key in figures]
+    return {one.key: {"unit": one.unit.value, **_figure(figures[one.key])} for one in known}
 
 
 def _figure(figure: Figure) -> dict[str, Any]:

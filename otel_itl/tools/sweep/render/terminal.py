@@ -1,4 +1,4 @@
-"""Prints a sweep to a terminal: the answer, a table of levels and figures, plots, and notes."""
+"""Prints a sweep to a terminal: the answer, a table of levels and figures, and notes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from otel_itl.tools.report.render.styles import STYLES
 from otel_itl.tools.report.render.terminal import Terminal, print_to
 from otel_itl.tools.sweep.knee import SweepResult
 from otel_itl.tools.sweep.render import words
-from otel_itl.tools.sweep.render.plots import draw_plots
 from otel_itl.tools.sweep.results import Figure, LevelResult, Standing, quantities_of
 
 _STYLES: Final = {
@@ -43,14 +42,13 @@ def _parts(result: SweepResult, terminal: Terminal) -> Iterator[RenderableType]:
     yield Text()
     yield Text(f"{make_printable(sweep.model)} at {make_printable(sweep.endpoint)}")
     yield Text(f"{words.describe_load(result)}; objective: {make_printable(words.describe_objective(sweep.objective))}")
+    capacity = words.describe_capacity(result)
+    if capacity is not None:
+        yield Text(capacity)
     beside = max((width - _TITLE_COLUMNS) // _LEVEL_COLUMNS, 1)
     for start in range(0, len(result.levels), beside):
         yield Text()
         yield _table(result.levels[start : start + beside], result)
-    plots = draw_plots(result, width, is_ascii=terminal.is_plain)
-    if plots:
-        yield Text()
-        yield Text(plots.rstrip("\n"), no_wrap=True)
     notes = list(words.describe_notes(result))
     if notes:
         yield Text()

@@ -9,19 +9,20 @@ from statistics import fmean
 from typing import Final
 
 from otel_itl.core.slo import CUSTOM, SLO
-from otel_itl.tools.compare.quantities import Unit
+from otel_itl.tools.compare.quantities import NamedFigure, Unit
 from otel_itl.tools.report.certainty import describe_set_aside
 from otel_itl.tools.report.render.number_format import (
     ABSENT,
-    format_duration,
     format_edge,
     format_milliseconds,
     format_three_digits,
     pluralize,
 )
+from otel_itl.tools.sweep.attainment import estimate_requests
 from otel_itl.tools.sweep.bottleneck import find_bottleneck
 from otel_itl.tools.sweep.knee import SweepResult
-from otel_itl.tools.sweep.results import Figure, LevelResult, Quantity, Standing
+from otel_itl.tools.sweep.objective import OVER_GAPS
+from otel_itl.tools.sweep.results import Figure, LevelResult, Standing
 
 NEVER: Final = "never"
 """Stands for an infinite latency: the percentile falls among requests that got no token."""
@@ -31,18 +32,49 @@ MIN_STREAMS: Final = 0.1
 
 
 def headline(result: SweepResult) -> str:
-    """Return the answer in one sentence."""
-    knee, objective = result.knee, result.sweep.objective
+    """Return the answer in one sentence, which agrees with the exit code."""
+    knee, objective, decisive = result.knee, result.sweep.objective, result.decisive
     within = "" if objective is None else f" within {_name_objective(objective)}"
-    if not result.judged:
+    if decisive is None:
         return f"{_describe_nothing(result)}."
     if knee is None:
-        return f"{_describe_lowest(result.judged[0], within, result)}."
+        return f"{_describe_decisive(decisive, within, result)}."
     carried = f"{describe_streams(knee.concurrency)}{within}"
+    if knee.level < 1:
+        carried += ", fewer than the expected peak"
     failing = next((one for one in result.judged if one.level > knee.level), None)
     if failing is not None:
         return f"Carries {carried}; {_describe_failing(failing, result)}."
     return f"Carries at least {carried}; {_describe_end(result, knee)}."
+
+
+def describe_capacity(result: SweepResult) -> str | None:
+    """Return in one line the load of the knee with its intervals, and where the limit lies; None: there is no knee."""
+    knee = result.knee
+    if knee is None:
+        return None
+    streams = f"{format_streams(knee.concurrency)} streams{_describe_interval(knee.figures.get('streams'))}"
+    key, figures = ("completed" if result.sweep.objective is None else "goodput"), knee.figures
+    rates = (
+        f"{_with_interval(figures.get(name))} {unit}" for name, unit in ((key, "requests/s"), ("tokens", "tokens/s"))
+    )
+    at, limit = format_streams(knee.concurrency), result.limit
+    between = "" if limit is None else f"; the limit lies between {at} and {format_streams(limit)} streams"
+    return f"At the knee: {', '.join([streams, *rates])}{between}."
+
+
+def _with_interval(figure: Figure | None) -> str:
+    """Return a rate with its interval: `18.1 (17.6 to 18.5)`."""
+    if figure is None or figure.value is None:
+        return ABSENT
+    return f"{format_three_digits(figure.value)}{_describe_interval(figure)}"
+
+
+def _describe_interval(figure: Figure | None) -> str:
+    """Return the interval of a figure in parentheses; empty, where it has none."""
+    if figure is None or figure.interval is None:
+        return ""
+    return f" ({' to '.join(map(format_three_digits, figure.interval))})"
 
 
 def _describe_nothing(result: SweepResult) -> str:
@@ -56,18 +88,21 @@ def _describe_nothing(result: SweepResult) -> str:
     return f"The sweep did not measure what the endpoint carries: {_why_unknown(void, result)}"
 
 
-def _describe_lowest(lowest: LevelResult, within: str, result: SweepResult) -> str:
-    """Return how the lowest level stands to the objective, where no level meets it."""
-    streams = f"{describe_streams(lowest.concurrency)} ({_describe_multiple(lowest, result)})"
-    if lowest.standing is Standing.FAILING:
-        sentence = _describe_failed(lowest, result)
-        return sentence[0].upper() + sentence[1:]
-    if lowest.standing is Standing.UNCERTAIN:
-        missed = _describe_uncertain(lowest)
-        return f"It is not known whether {streams} are carried{within}: {missed}, and more rounds would narrow it"
-    if lowest.standing is Standing.SATURATED:
-        return f"Does not carry {streams}{within}: fewer than half of the requests are completed{within}"
-    return f"Does not carry {streams}{within}: {_describe_missed(lowest)}, {find_bottleneck(lowest, result).words}"
+def _describe_decisive(level: LevelResult, within: str, result: SweepResult) -> str:
+    """Return how the level stands to the objective that shows how the expected peak does, where there is no knee."""
+    streams = f"{describe_streams(level.concurrency)} ({_describe_multiple(level, result)})"
+    end = "; whether it carries the expected peak is not known" if level.level > 1 else ""
+    if level.standing is Standing.FAILING:
+        sentence = _describe_failed(level, result)
+        return sentence[0].upper() + sentence[1:] + end
+    if level.standing is Standing.UNCERTAIN:
+        return f"It is not known whether {streams} are carried{within}: {_describe_uncertain(level, result)}"
+    if level.standing is Standing.SATURATED:
+        return f"Does not carry {streams}{within}: fewer than half of the requests are completed{within}{end}"
+    if level.standing is Standing.WITHIN:  # and a lower one is not
+        return f"It is not known whether {streams} are carried{within}: they were, and a lower load was not"
+    missed = f"{_describe_missed(level, result)}, {find_bottleneck(level, result).words}"
+    return f"Does not carry {streams}{within}: {missed}{end}"
 
 
 def _describe_failing(failing: LevelResult, result: SweepResult) -> str:
@@ -76,13 +111,28 @@ def _describe_failing(failing: LevelResult, result: SweepResult) -> str:
     if failing.standing is Standing.FAILING:
         return _describe_failed(failing, result)
     if failing.standing is Standing.UNCERTAIN:
-        return f"{at} it is not known, as {_describe_uncertain(failing)}"
-    return f"{at} {_describe_missed(failing)}, {find_bottleneck(failing, result).words}"
+        return f"at {format_streams(failing.concurrency)} it is not known, as {_describe_uncertain(failing, result)}"
+    return f"{at} {_describe_missed(failing, result)}, {find_bottleneck(failing, result).words}"
 
 
-def _describe_uncertain(level: LevelResult) -> str:
-    """Return as a clause which figure is about as large as its objective, with its interval."""
-    return f"{_describe_missed(level)} ({format_interval(level.figures[level.missed or ''], Unit.SECONDS)})"
+def _describe_uncertain(level: LevelResult, result: SweepResult) -> str:
+    """Return as a clause why it is not known how a level stands, and about how many requests would decide it."""
+    share = level.shares.get(level.missed or "")
+    if share is None:
+        return _describe_unmeasured(level)
+    needed = estimate_requests(share, result.sweep.allowed)
+    least, most = (format_three_digits(100 * end) for end in share.interval)
+    reason = f"{_describe_missed(level, result, f'{least} to {most}')}, by {pluralize(share.requests, 'request')}"
+    if needed is None:
+        return f"{reason}: too close to decide"
+    return f"{reason}; about {needed:,} would decide"
+
+
+def _describe_unmeasured(level: LevelResult) -> str:
+    """Return as a clause why the gaps of a level are not known."""
+    if level.buffered:
+        return f"the ITL was not measured: {level.buffered:,} of {level.due:,} answers came in bursts of a buffer"
+    return "the ITL was not measured: most answers came in one chunk"
 
 
 def _describe_failed(level: LevelResult, result: SweepResult) -> str:
@@ -133,16 +183,25 @@ def _why_unknown(level: LevelResult, result: SweepResult) -> str:
     return f"{void}, and {stopped}"
 
 
-def _describe_missed(level: LevelResult) -> str:
-    """Return as a clause why a level is not carried: `the p99 ITL is 140 ms`."""
-    if level.missed is None:
+def _describe_missed(level: LevelResult, result: SweepResult, percent: str | None = None) -> str:
+    """Return as a clause why a level is not carried: `3.2 % of the gaps are longer than 100 ms (1 % may)`.
+
+    Args:
+        level: that is not carried.
+        result: the answers.
+        percent: the share to name, in percent; None: the one that was measured.
+    """
+    share, objective = level.shares.get(level.missed or ""), result.sweep.objective
+    if share is None or objective is None:
         return "the added load does not come out as more completed requests"
-    name, _, q = level.missed.partition("_")
-    value = level.figures[level.missed].value or 0.0
-    if math.isinf(value):
-        share = 100 * level.without_token / (level.due - level.set_aside)
-        return f"{format_three_digits(share)} % of the requests get no token"
-    return f"the {q} {name.upper()} is {format_duration(value)}"
+    may = f"({100 * result.sweep.allowed:.3g} % may)"
+    over = f"{percent or format_three_digits(100 * share.value)} % of the"
+    if level.missed == OVER_GAPS:
+        return f"{over} gaps are longer than {format_edge(objective.itl or 0.0)} {may}"
+    if percent is None and level.without_token > share.value * share.requests / 2:
+        return f"{format_three_digits(100 * level.without_token / share.requests)} % of the requests get no token {may}"
+    late = "" if objective.ttft is None else f"have no first token within {format_edge(objective.ttft)}, or "
+    return f"{over} requests {late}are not completed {may}"
 
 
 def _name_objective(objective: SLO) -> str:
@@ -197,7 +256,7 @@ def describe_standing(level: LevelResult, result: SweepResult) -> str:
 def describe_notes(result: SweepResult) -> Iterator[str]:
     """Yield what is to be known of the figures, a sentence each."""
     for level in result.levels:
-        yield from _describe_level(level)
+        yield from _describe_level(level, result)
     if any(level.unreliable_figures for level in result.levels):
         yield "Figures in parentheses are of void rounds: this machine's own delays are in them."
     if any(figure.has_few_tail_samples for level in result.levels for figure in level.figures.values()):
@@ -209,7 +268,7 @@ def describe_notes(result: SweepResult) -> Iterator[str]:
         yield f"By the price table it cost {sweep.cost:,.2f}."
 
 
-def _describe_level(level: LevelResult) -> Iterator[str]:
+def _describe_level(level: LevelResult, result: SweepResult) -> Iterator[str]:
     """Yield what is to be known of one level, a sentence each."""
     at = format_level(level.level)
     if not level.figures:
@@ -227,6 +286,13 @@ def _describe_level(level: LevelResult) -> Iterator[str]:
     if level.without_token:
         verb = "counts" if level.without_token == 1 else "count"
         yield f"{at}: {pluralize(level.without_token, 'request')} without a token {verb} as infinitely late."
+    if level.shorter:
+        yield f"{at}: {pluralize(level.shorter, 'answer')} had fewer tokens than --ignore-eos asked for."
+    if level.buffered:
+        yield f"{at}: {pluralize(level.buffered, 'answer')} came in bursts of a buffer: their gaps are not judged."
+    share = level.shares.get(level.missed or "")
+    if level.standing is Standing.UNCERTAIN and share is not None and share.interval[0] > result.sweep.allowed:
+        yield f"{at}: more was over the objective than at higher levels: something else than load was slow."
     if level.set_aside:
         yield f"{at}: {describe_set_aside(level.set_aside_by, level.due)}."
 
@@ -248,7 +314,7 @@ def format_level(level: float) -> str:
     return f"{level:g}x"
 
 
-def format_level_figure(level: LevelResult, quantity: Quantity) -> str:
+def format_level_figure(level: LevelResult, quantity: NamedFigure) -> str:
     """Format the value of a figure of a level; a rough one begins with `~`, one of void rounds is in parentheses."""
     unreliable = level.unreliable_figures.get(quantity.key)
     if unreliable is not None and unreliable.value is not None:
@@ -270,4 +336,6 @@ def format_value(value: float, unit: Unit) -> str:
     """Format a number in the unit of its column: latencies in ms."""
     if math.isinf(value):
         return NEVER
+    if unit is Unit.SHARE:
+        return format_three_digits(100 * value)
     return format_milliseconds(value) if unit is Unit.SECONDS else format_three_digits(value)
