@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from otel_itl.cli.input import Input, check_slo
@@ -33,16 +34,20 @@ def run_compare(arguments: argparse.Namespace) -> int:
     """
     given = Input([*arguments.files, *arguments.a, *arguments.b], arguments.html, arguments.junit)
     reader = SideReader(given.skipped, arguments.slo, None if arguments.html is None else _describe)
-    show = _Progress() if sys.stderr.isatty() else None
-    a, b = _read_sides(arguments, reader)
+    _show("reading …")
+    try:
+        a, b = _read_sides(arguments, reader)
+    finally:
+        _show("")
     given.print_skipped()
     empty = next((side for side in (a, b) if not side.requests), None)
     if empty is not None:
         raise CommandError(f"no usable stream in {empty.name}: there is nothing to compare.")
     check_slo(arguments.slo, (request.model.partition(" / ")[2] for side in (a, b) for request in side.requests))
     is_of_models = arguments.by is not None and arguments.by.partition("=")[0] in _OF_MODELS
-    more = {} if show is None else {"show": show}
-    comparison = compare(a, b, arguments.margin, seed=arguments.seed, is_of_models=is_of_models, **more)
+    _show(f"comparing {len(a.requests) + len(b.requests):,} streams …")
+    comparison = replace(compare(a, b, arguments.margin, seed=arguments.seed), is_of_models=is_of_models)
+    _show("")
     sentence, code = headline(comparison, arguments.fail_on), exit_code(comparison, arguments.fail_on)
     if arguments.html is not None:
         _write_page(comparison, sentence, arguments.html)
@@ -86,12 +91,10 @@ def _describe(stream: StoredStream) -> dict[str, Any]:
     return describe_stream(stream)
 
 
-class _Progress:
-    """Shows on a terminal how far a comparison is."""
-
-    def __call__(self, done: int, of: int) -> None:
-        """Show that so many parts of all are done; the last one wipes the line."""
-        sys.stderr.write(f"\rcomparing: {done} of {of}" if done < of else "\r\x1b[K")
+def _show(step: str) -> None:
+    """Show on a terminal what is being done; an empty step wipes the line."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{step}")
         sys.stderr.flush()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from otel_itl.tools.compare.requests import Request, Side
 from otel_itl.tools.compare.resampling import Bools, Design, Indices
 
-MAX_CLUSTERS = 300
+MAX_CLUSTERS = 100
 """Clusters a side that are resampled; more are joined at random: the answers stay valid, and memory bounded."""
 
 
@@ -18,6 +18,8 @@ class Clusters:
 
     def __init__(self, a: Side, b: Side, models: Sequence[str], random: np.random.Generator) -> None:
         by_side = [_group(side.requests, models) for side in (a, b)]
+        self.joined = max(min(map(len, by_side)) / MAX_CLUSTERS, 1.0)
+        """How many clusters were joined into one."""
         self.is_paired = _played_the_same(*by_side)
         if self.is_paired:
             order = random.permutation(len(by_side[0]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeGuard
@@ -14,18 +14,18 @@ import numpy as np
 from otel_itl.core.measures import MIN_UNCERTAINTY
 from otel_itl.tools.compare.clusters import Clusters
 from otel_itl.tools.compare.levels import Floats, Level, Rate
-from otel_itl.tools.compare.quantities import MEDIAN, MIN_BEYOND, MIN_CLUSTERS, QUANTITIES, Quantity, Unit
+from otel_itl.tools.compare.quantities import MEDIAN, MIN_BEYOND, MIN_CLUSTERS, QUANTITIES, Quantity
+from otel_itl.tools.compare.rate_intervals import rate_interval
 from otel_itl.tools.compare.requests import Request, Side
 from otel_itl.tools.compare.resampling import Design, Effect, Resamples
-from otel_itl.tools.compare.rate_intervals import rate_interval
 from otel_itl.tools.compare.verdicts import Answer, Estimate, answer_estimates
 from otel_itl.tools.report.certainty import Cause, describe_set_aside
 from otel_itl.tools.report.set_aside import MAX_SET_ASIDE_SHARE
 
 POOLED = "all models"
 DEFAULT_MARGIN = 0.05
-RESAMPLES = 4_999
-RESAMPLES_A_ROW = 40
+RESAMPLES = 1_999
+RESAMPLES_A_ROW = 25
 SEED = 1
 
 
@@ -138,8 +138,6 @@ def compare(
     *,
     resamples: int = RESAMPLES,
     seed: int = SEED,
-    is_of_models: bool = False,
-    show: Callable[[int, int], None] = lambda done, of: None,
 ) -> Comparison:
     """Compare B with A.
 
@@ -149,8 +147,6 @@ def compare(
         margin: the relative difference that does not matter, above 0 and below 1.
         resamples: permutations, and bootstrap samples, of each row; more where there are hundreds of rows.
         seed: of the random resamples; the same seed gives the same answers.
-        is_of_models: the sides were chosen by their models.
-        show: is called with how many models have been compared, and of how many.
     """
     random = np.random.default_rng(seed)
     is_identical = a.requests == b.requests
@@ -164,22 +160,17 @@ def compare(
     groups = [[model] for model in shared] + ([shared] if len(shared) > 1 else [])
     # Holm's method multiplies the least p by the number of rows, and it cannot be less than 1 in so many exchanges.
     resamples = max(resamples, RESAMPLES_A_ROW * len(groups) * len(QUANTITIES)) if resamples == RESAMPLES else resamples
-    rows = []
-    for number, models in enumerate(groups):
-        show(number, len(groups))
-        estimator = _Estimator(clusters, models, resamples, random)
-        rows += [row for quantity in QUANTITIES if (row := estimator.estimate(quantity)) is not None]
-    show(len(groups), len(groups))
+    estimators = (_Estimator(clusters, models, resamples, random) for models in groups)
+    rows = [row for one in estimators for quantity in QUANTITIES if (row := one.estimate(quantity)) is not None]
     return Comparison(
         a=a,
         b=b,
-        rows=[_equal(row) for row in rows] if is_identical else _judge(rows, margin),
+        rows=[_equal(row) for row in rows] if is_identical else _judge(rows, clusters.joined, margin),
         margin=margin,
         is_paired=clusters.is_paired,
         is_identical=is_identical,
         only_in=only_in,
         has_no_common_model=has_no_common_model,
-        is_of_models=is_of_models,
     )
 
 
@@ -196,9 +187,12 @@ def _equal(row: Row) -> Row:
     return replace(row, measured=replace(row.measured, ratio=1.0, answer=Answer.SAME, why="", enough=None), bounds={})
 
 
-def _judge(rows: Sequence[Row], margin: float) -> list[Row]:
-    """Return the rows with their answers by each reading; p-values are adjusted over all rows of a reading."""
-    clusters = [min(row.a.clusters, row.b.clusters) for row in rows]
+def _judge(rows: Sequence[Row], joined: float, margin: float) -> list[Row]:
+    """Return the rows with their answers by each reading; p-values are adjusted over all rows of a reading.
+
+    `joined`: how many clusters were joined into one.
+    """
+    clusters = [round(min(row.a.clusters, row.b.clusters) * joined) for row in rows]
     directions = [row.quantity.direction for row in rows]
     answered = {
         reading: answer_estimates([row.bounds.get(reading, row.measured) for row in rows], clusters, directions, margin)
@@ -288,9 +282,9 @@ def _find_shares(levels: Sequence[Level], requests: Sequence[int]) -> Floats:
 
     A model without an event says nothing about a ratio.
     """
-    counts = [float(level.sum_up(np.ones(len(level.sizes))).count) for level in levels if _is_count(level)]
-    of_each = np.asarray(counts or requests, dtype=float)
-    return of_each / of_each.sum()
+    counts = [float(level.sum_up(np.ones(len(level.sizes))).number) for level in levels if _is_count(level)]
+    of_each: Floats = np.asarray(counts or requests, dtype=float)
+    return of_each / float(of_each.sum())
 
 
 def _is_count(level: Level) -> TypeGuard[Rate]:
@@ -306,7 +300,7 @@ def _effect(levels: Sequence[Level], shares: Floats, floors: Sequence[float] | N
     bounded = [one for one in zip(levels, floors or [0.0] * len(levels), shares, strict=True) if one[2]]
 
     def effect(weights_a: Floats, weights_b: Floats) -> Floats:
-        """Return the log ratio of each resample, which may be infinite; NaN where no model has samples on both sides."""
+        """Return the log ratio of each resample, which may be infinite; NaN where no model has both."""
         total, known = np.zeros(len(weights_a)), np.zeros(len(weights_a))
         with np.errstate(divide="ignore", invalid="ignore"):
             for level, floor, share in bounded:
@@ -325,8 +319,10 @@ def _find_floor(quantity: Quantity, level: Level, weights: tuple[Floats, Floats]
 
     The least of a figure that may be almost nothing on both sides would else have no ratio, or any.
     """
+    if quantity.unit is not Unit.SECONDS:
+        return 0.0
     measured = (level.shown(of_side) for of_side in weights)
-    return min([MIN_UNCERTAINTY, *(figure for figure in measured if figure > 0)]) if quantity.unit is Unit.SECONDS else 0.0
+    return min([MIN_UNCERTAINTY, *(figure for figure in measured if figure > 0)])
 
 
 def _read(clusters: Sequence[Sequence[Request]], reading: Reading) -> Sequence[Sequence[Request]]:
@@ -360,7 +356,9 @@ def _figure(by_reading: dict[Reading, list[Level]], weights: Floats) -> Figure:
     )
 
 
-def _refuse_set_aside(quantity: Quantity, requests: Mapping[str, list[list[Request]]], design: Design) -> Estimate | None:
+def _refuse_set_aside(
+    quantity: Quantity, requests: Mapping[str, list[list[Request]]], design: Design
+) -> Estimate | None:
     """Return why a figure is not known because too many streams are set aside from it; None: they are few enough."""
     field = quantity.field
     if field is None:

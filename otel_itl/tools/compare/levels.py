@@ -58,8 +58,8 @@ class Percentile:
         arrays = [np.asarray(values, dtype=float) for values in samples]
         self._q = q / 100
         self._values, counts = _count_in_bins(arrays)
-        self.sizes = counts.sum(axis=1)
-        self._up_to = np.ascontiguousarray(np.cumsum(counts, axis=1).T)
+        self.sizes: Floats = counts.sum(axis=1, dtype=np.float64)
+        self._up_to = np.ascontiguousarray(np.cumsum(counts, axis=1, dtype=np.float32).T)
         """How many samples of each cluster are at most a value, `(values, clusters)`."""
 
     @property
@@ -88,6 +88,7 @@ class Percentile:
 
         Which group of neighbouring values it is in is found first, and then where in the group.
         """
+        weights = weights.astype(np.float32)
         last = len(self._values) - 1
         ends = np.minimum(np.arange(_GROUP - 1, last + _GROUP, _GROUP), last)
         groups = _count_up_to(weights @ self._up_to[ends].T, ranks)
@@ -106,7 +107,7 @@ class Percentile:
         if not self._values.size:
             return 0.0, 0.0
         value = self.shown(weights)
-        beyond = self.sizes - self._up_to[np.searchsorted(self._values, value, "right") - 1]
+        beyond: Floats = self.sizes - self._up_to[np.searchsorted(self._values, value, "right") - 1]
         return effective_samples(beyond, self.sizes, weights, is_share=True)
 
 
@@ -217,12 +218,12 @@ def effective_samples(events: Floats, sizes: Floats, weights: Floats, *, is_shar
     return total, total / max(between / independent, 1.0)
 
 
-def _count_up_to(counts: Floats, ranks: Floats) -> NDArray[np.intp]:
+def _count_up_to(counts: NDArray[np.float32], ranks: Floats) -> NDArray[np.intp]:
     """Return for each row how many of its ascending counts are at most its rank."""
     return np.asarray((counts <= ranks[:, np.newaxis]).sum(axis=1))
 
 
-def _count_in_bins(samples: Sequence[Floats]) -> tuple[Floats, Floats]:
+def _count_in_bins(samples: Sequence[Floats]) -> tuple[Floats, NDArray[np.float32]]:
     """Count the samples of each cluster by value, or in `MAX_BINS` bins where there are more different values.
 
     Returns:
@@ -239,6 +240,6 @@ def _count_in_bins(samples: Sequence[Floats]) -> tuple[Floats, Floats]:
         middles = (np.arange(MAX_BINS) * 2 + 1) * len(pooled) // (2 * MAX_BINS)
         values = np.sort(pooled)[middles]
     owners = np.repeat(np.arange(len(samples)), [len(own) for own in samples])
-    counts = np.zeros((len(samples), len(values)))
+    counts = np.zeros((len(samples), len(values)), dtype=np.float32)
     np.add.at(counts, (owners, indices), 1.0)
     return values, counts

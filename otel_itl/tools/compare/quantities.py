@@ -228,7 +228,12 @@ QUANTITIES = (
         role=Role.TOLD,
     ),
     Quantity(
-        "over_objective", "over objective", Unit.SHARE, _over_objective, needs_objective=True, field=GAPS,
+        "over_objective",
+        "over objective",
+        Unit.SHARE,
+        _over_objective,
+        needs_objective=True,
+        field=GAPS,
         role=Role.ALARM,
     ),
     Quantity(
@@ -238,11 +243,7 @@ QUANTITIES = (
         _rate(lambda one: one.stalls, lambda one: one.tokens, per=1_000),
         role=Role.ALARM,
     ),
-    Quantity(
-        "no_token", "no token", Unit.SHARE, _share(lambda one: one.time_to_first_token is None), role=Role.ALARM
-    ),
-    *(
-        Quantity(key, key, Unit.SHARE, _share(_has(outcome)), role=Role.ALARM) for key, outcome in _OUTCOMES.items()
-    ),
+    Quantity("no_token", "no token", Unit.SHARE, _share(lambda one: one.time_to_first_token is None), role=Role.ALARM),
+    *(Quantity(key, key, Unit.SHARE, _share(_has(outcome)), role=Role.ALARM) for key, outcome in _OUTCOMES.items()),
 )
 """The rows of a model, in their order."""

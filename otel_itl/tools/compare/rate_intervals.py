@@ -47,12 +47,14 @@ def _interval_of(rate: Rate, design: Design, quantile: float) -> tuple[float, tu
     # A side with no event, or with nothing else, does not show how alike the events of a cluster are.
     shown = [count for count, side in zip(counted, sides, strict=True) if _varies(rate, side)]
     effect = max(total / worth for total, worth in shown or counted)
-    a, b = (Events(side.count / effect, side.exposure / effect) for side in sides)
+    a, b = (Events(side.number / effect, side.exposure / effect) for side in sides)
     low, high = log_ratio_interval(a, b, quantile, is_share=rate.is_share)
-    ratio = math.log((sides[1].count + 0.5) / sides[1].exposure) - math.log((sides[0].count + 0.5) / sides[0].exposure)
+    ratio = math.log((sides[1].number + 0.5) / sides[1].exposure) - math.log(
+        (sides[0].number + 0.5) / sides[0].exposure
+    )
     return min(max(ratio, low), high), (low, high)
 
 
 def _varies(rate: Rate, side: Events) -> bool:
     """Return whether a side has events, and exposure without one."""
-    return side.count > 0 and not (rate.is_share and side.count == side.exposure)
+    return side.number > 0 and not (rate.is_share and side.number == side.exposure)

@@ -83,7 +83,7 @@ class Side:
 
 
 def add_stream(side: Side, stream: StoredStream, objectives: Objectives | None, run: str | None = None) -> None:
-    """Add a stream to a side; `objectives` as for `reduce_stream`; `run`: what it is resampled with, None: its session."""
+    """Add a stream to a side; `objectives` as for `reduce_stream`; `run`: its cluster, None: its session."""
     request = reduce_stream(stream, objectives)
     side.requests.append(request if run is None else replace(request, cluster=run))
     for title, figure in FIGURES.items():
@@ -117,8 +117,7 @@ def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Reques
         set_aside={
             figure: cause
             for figure in FIGURES.values()
-            if getattr(measures, figure) is not None
-            and (cause := find_set_aside_cause(stream, figure)) is not None
+            if getattr(measures, figure) is not None and (cause := find_set_aside_cause(stream, figure)) is not None
         },
     )
     if measures.buffered_pace and measures.decode_time:

@@ -40,9 +40,7 @@ class Answer(str, Enum):
     """A proxy or a server on the way made the figure what it is."""
 
 
-UNKNOWN: Final = frozenset(
-    {Answer.SLOWER_SOMEHOW, Answer.NOT_ENOUGH_DATA, Answer.MACHINE_DECIDES, Answer.BUFFERED}
-)
+UNKNOWN: Final = frozenset({Answer.SLOWER_SOMEHOW, Answer.NOT_ENOUGH_DATA, Answer.MACHINE_DECIDES, Answer.BUFFERED})
 """Answers that leave open whether B is slower by more than the margin."""
 
 
@@ -67,7 +65,9 @@ class Estimate:
         """The 95 % interval of the ratio."""
         if self.interval is None:
             return None
-        low, high = (math.exp(min(end, 700.0)) if end < math.inf else math.inf for end in (self.interval.low, self.interval.high))
+        low, high = (
+            math.exp(min(end, 700.0)) if end < math.inf else math.inf for end in (self.interval.low, self.interval.high)
+        )
         return low, high
 
 
@@ -87,12 +87,14 @@ def answer_estimates(
     ]
 
 
-def _answer_one(
-    estimate: Estimate, interval: Interval, clusters: int, direction: Direction, margin: float
-) -> Estimate:
+def _answer_one(estimate: Estimate, interval: Interval, clusters: int, direction: Direction, margin: float) -> Estimate:
     """Return an estimate with its answer, and how many clusters would be enough for one where there is none."""
     is_mirrored = direction is Direction.FASTER
-    slowness = Interval(low=-interval.high, high=-interval.low, standard_error=interval.standard_error) if is_mirrored else interval
+    slowness = (
+        Interval(low=-interval.high, high=-interval.low, standard_error=interval.standard_error)
+        if is_mirrored
+        else interval
+    )
     found, why = answer(slowness, estimate.adjusted_p or 0.0, margin)
     enough = enough_clusters(interval, clusters, margin) if why else None
     is_more = enough is not None and enough > clusters

@@ -15,7 +15,7 @@ _FURTHEST = 30.0
 class Events(NamedTuple):
     """Events, and the exposure in which they occurred: requests, or tokens. Neither has to be a whole number."""
 
-    count: float
+    number: float
     exposure: float
 
 
@@ -32,8 +32,8 @@ def log_ratio_interval(a: Events, b: Events, quantile: float, *, is_share: bool)
     def score(log_ratio: float) -> float:
         return _score(a, b, math.exp(log_ratio), is_share=is_share)
 
-    low = _find(lambda at: score(at) - quantile, -math.inf) if b.count else -math.inf
-    high = _find(lambda at: score(at) + quantile, math.inf) if a.count else math.inf
+    low = _find(lambda at: score(at) - quantile, -math.inf) if b.number else -math.inf
+    high = _find(lambda at: score(at) + quantile, math.inf) if a.number else math.inf
     return low, high
 
 
@@ -46,8 +46,8 @@ def _find(function: Callable[[float], float], beyond: float) -> float:
 
 def _score(a: Events, b: Events, ratio: float, *, is_share: bool) -> float:
     """Return how many standard errors B's rate lies above `ratio` times A's, with rates that have this ratio."""
-    difference = b.count / b.exposure - ratio * a.count / a.exposure
-    rate = _fit_share(a, b, ratio) if is_share else (a.count + b.count) / (a.exposure + ratio * b.exposure)
+    difference = b.number / b.exposure - ratio * a.number / a.exposure
+    rate = _fit_share(a, b, ratio) if is_share else (a.number + b.number) / (a.exposure + ratio * b.exposure)
     rest_a, rest_b = (1 - rate, 1 - ratio * rate) if is_share else (1.0, 1.0)
     variance = ratio * rate * rest_b / b.exposure + ratio**2 * rate * rest_a / a.exposure
     return difference / math.sqrt(max(variance, 1e-300))
@@ -56,6 +56,6 @@ def _score(a: Events, b: Events, ratio: float, *, is_share: bool) -> float:
 def _fit_share(a: Events, b: Events, ratio: float) -> float:
     """Return the most likely share of A, given that B's is `ratio` times as large."""
     square = ratio * (a.exposure + b.exposure)
-    linear = ratio * (b.exposure + a.count) + a.exposure + b.count
-    root = math.sqrt(max(linear**2 - 4 * square * (a.count + b.count), 0.0))
-    return min(2 * (a.count + b.count) / (linear + root), 1.0, 1 / ratio)
+    linear = ratio * (b.exposure + a.number) + a.exposure + b.number
+    root = math.sqrt(max(linear**2 - 4 * square * (a.number + b.number), 0.0))
+    return min(2 * (a.number + b.number) / (linear + root), 1.0, 1 / ratio)

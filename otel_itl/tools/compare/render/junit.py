@@ -1,4 +1,4 @@
-"""Renders a comparison as JUnit XML, which build servers show: it has a failure or an error if the exit code is not 0."""
+"""Renders a comparison as JUnit XML: it has a failure or an error if the exit code is not 0."""
 
 from __future__ import annotations
 

@@ -193,7 +193,8 @@ def note_of(row: Row, comparison: Comparison) -> str:
     """Return why a row is not known, and what would be enough; empty for the other answers."""
     if not row.why or row.measured.enough is None:
         return row.why
-    return f"{row.why}; about {_format_clusters(row.measured.enough, comparison)} a side would be enough if nothing has changed"
+    amount = _format_clusters(row.measured.enough, comparison)
+    return f"{row.why}; about {amount} a side would be enough if nothing has changed"
 
 
 def _format_clusters(count: int, comparison: Comparison) -> str:
