@@ -14,7 +14,7 @@ import numpy as np
 from otel_itl.core.measures import MIN_UNCERTAINTY
 from otel_itl.tools.compare.clusters import Clusters
 from otel_itl.tools.compare.levels import Floats, Level, Rate
-from otel_itl.tools.compare.quantities import MEDIAN, MIN_BEYOND, MIN_CLUSTERS, QUANTITIES, Quantity
+from otel_itl.tools.compare.quantities import MEDIAN, MIN_BEYOND, MIN_CLUSTERS, QUANTITIES, Quantity, Unit
 from otel_itl.tools.compare.rate_intervals import rate_interval
 from otel_itl.tools.compare.requests import Request, Side
 from otel_itl.tools.compare.resampling import Design, Effect, Resamples

@@ -57,9 +57,8 @@ def test_labels_are_exchanged_within_their_stratum_only() -> None:
 
 def test_pairs_are_exchanged_within_each_pair() -> None:
     flips = [IS_B ^ np.tile(chosen, 2) for chosen in itertools.product([False, True], repeat=4)]
-    found = Resamples(design(strata=PAIRS, is_paired=True), 20_000, np.random.default_rng(1)).permutation_p(
-        effect_of(VALUES)
-    )
+    paired = design(strata=PAIRS, is_paired=True)
+    found = Resamples(paired, 20_000, np.random.default_rng(1)).permutation_p(effect_of(VALUES))
     assert found == pytest.approx(exact_p(flips), abs=0.01)
 
 
@@ -88,9 +87,8 @@ def test_few_clusters_make_an_interval_wider_than_its_percentiles() -> None:
 
 def test_a_pair_of_the_same_script_is_drawn_as_one() -> None:
     values = np.array([1.0, 10.0, 100.0, 1_000.0, 2.0, 20.0, 200.0, 2_000.0])
-    found = Resamples(design(strata=PAIRS, is_paired=True), 999, np.random.default_rng(1)).bootstrap_interval(
-        effect_of(values)
-    )
+    paired = design(strata=PAIRS, is_paired=True)
+    found = Resamples(paired, 999, np.random.default_rng(1)).bootstrap_interval(effect_of(values))
     assert found is not None
     assert (round(np.exp(found.low), 6), round(np.exp(found.high), 6)) == (2.0, 2.0)
 
