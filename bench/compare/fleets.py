@@ -102,4 +102,5 @@ def _request(cluster: str, model: str, first: float, gaps: np.ndarray, *, is_alo
         stalls=0,
         outcome=Outcome.COMPLETED,
         itl_objective=None,
+        duration=first + float(gaps.sum()),
     )

@@ -52,11 +52,11 @@ def test_every_column_is_whole_in_a_narrow_terminal(
     session_file: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    main(["compare", session_file("one", 20, late=150), session_file("two", 20, late=190)])
+    main(["compare", session_file("one", 20, first=400, late=150), session_file("two", 20, first=400, late=190)])
     lines = capsys.readouterr().out.splitlines()
     assert (lines.count("openai / gpt-4o"), max(map(len, lines)) <= 80) == (2, True)
     heading = next(line for line in lines if "95 % interval" in line)
-    row = next(number for number, line in enumerate(lines) if line.split()[:4] == ["TTFT", "p50,", "ms", "201"])
+    row = next(number for number, line in enumerate(lines) if line.split()[:4] == ["TTFT", "p50,", "ms", "401"])
     assert heading.split() == ["A", "B", "B", "/", "A", "95", "%", "interval", "p", "answer"]
     assert " ".join(lines[row].split()) == "TTFT p50, ms 201 201 1.00 0.99 to 1.01 1.00 machine decides"
     assert lines[row + 1].split() == ["(-150)", "(-190)"]
@@ -67,7 +67,7 @@ def test_what_is_missing_for_the_same_reason_is_one_note(
 ) -> None:
     main(["compare", session_file("one", 20, sessions="a"), session_file("two", 20, sessions="b")])
     notes = " ".join(capsys.readouterr().out.partition("What is missing")[2].split())
-    assert "3 rows, such as TTFT p50 of openai / gpt-4o: a single session or request has no spread." in notes
+    assert "6 rows, such as TTFT p50 of openai / gpt-4o: a single session or request has no spread." in notes
 
 
 def test_json_has_the_answers(slower: list[str], capsys: pytest.CaptureFixture[str]) -> None:

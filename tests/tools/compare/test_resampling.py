@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from otel_itl.tools.compare.levels import Floats, Percentile, Rate
-from otel_itl.tools.compare.resampling import Design, Effect, level_interval
+from otel_itl.tools.compare.resampling import Design, Effect, Resamples, level_interval
 
 VALUES = np.array([1.0, 2.0, 3.0, 4.0, 3.0, 5.0, 6.0, 8.0])
 IS_B = np.array([False] * 4 + [True] * 4)
