@@ -306,8 +306,9 @@ def _effect(levels: Sequence[Level], shares: Floats, floors: Sequence[float] | N
             for level, floor, share in bounded:
                 figures = (np.maximum(level.of(weights), floor) for weights in (weights_a, weights_b))
                 log_a, log_b = (np.log(np.where(of_side > 0, of_side, np.nan)) for of_side in figures)
-                is_known = ~np.isnan(log_b - log_a)
-                total += np.where(is_known, (log_b - log_a) * share, 0.0)
+                ratio = np.where(log_a == log_b, 0.0, log_b - log_a)  # two that are infinite are the same
+                is_known = ~np.isnan(ratio)
+                total += np.where(is_known, ratio * share, 0.0)
                 known += is_known * share
             return np.asarray(total / np.where(known, known, np.nan))
 
