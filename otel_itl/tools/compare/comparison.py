@@ -158,7 +158,7 @@ def compare(
     shared = sorted({one.model for one in compared_a.requests} & {one.model for one in compared_b.requests})
     clusters = Clusters(compared_a, compared_b, shared, random)
     groups = [[model] for model in shared] + ([shared] if len(shared) > 1 else [])
-    # Holm's method multiplies the least p by the number of rows, and it cannot be less than 1 in so many exchanges.
+    # Holm's method multiplies the least p by the number of rows, and that is at least 1 in the number of exchanges.
     resamples = max(resamples, RESAMPLES_A_ROW * len(groups) * len(QUANTITIES)) if resamples == RESAMPLES else resamples
     estimators = (_Estimator(clusters, models, resamples, random) for models in groups)
     rows = [row for one in estimators for quantity in QUANTITIES if (row := one.estimate(quantity)) is not None]

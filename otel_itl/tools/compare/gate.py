@@ -38,7 +38,7 @@ def lacks_models(comparison: Comparison) -> bool:
 def deciding_rows(comparison: Comparison, keys: Sequence[str]) -> list[Row]:
     """Return the rows of these quantities; if none were chosen, those that decide."""
     rows = (row for row in comparison.rows if row.quantity.key in keys)
-    return [row for row in rows if _is_chosen(keys) or row.quantity.role is not Role.TOLD]
+    return [row for row in rows if _is_chosen(keys) or row.quantity.role is not Role.SHOWN]
 
 
 def required_rows(comparison: Comparison, keys: Sequence[str]) -> list[Row]:

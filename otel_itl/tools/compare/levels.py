@@ -231,7 +231,7 @@ def _count_in_bins(samples: Sequence[Floats]) -> tuple[Floats, NDArray[np.float3
     """
     pooled = np.concatenate([*samples, np.empty(0)])
     if not pooled.size:
-        return np.empty(0), np.zeros((len(samples), 0))
+        return np.empty(0), np.zeros((len(samples), 0), dtype=np.float32)
     values, indices = np.unique(pooled, return_inverse=True)
     if len(values) > MAX_BINS:
         ranks = np.empty(len(pooled), dtype=np.int64)

@@ -89,7 +89,7 @@ class Role(Enum):
     """It has to be known."""
     ALARM = 1
     """It decides only if it is slower: rare events are seldom known."""
-    TOLD = 0
+    SHOWN = 0
     """It decides nothing, as it follows from the length of the answers as well."""
 
 
@@ -207,7 +207,7 @@ QUANTITIES = (
         ),
         field=PACE,
     ),
-    Quantity("e2e_p50", "end to end p50", Unit.SECONDS, _percentile(50, _end_to_end), percentile=50, role=Role.TOLD),
+    Quantity("e2e_p50", "end to end p50", Unit.SECONDS, _percentile(50, _end_to_end), percentile=50, role=Role.SHOWN),
     Quantity(
         "speed",
         "tokens",
@@ -217,7 +217,7 @@ QUANTITIES = (
             lambda one: 0.0 if one.outcome in _LEFT else one.duration,
         ),
         direction=Direction.FASTER,
-        role=Role.TOLD,
+        role=Role.SHOWN,
     ),
     Quantity(
         "answer_length",
@@ -225,7 +225,7 @@ QUANTITIES = (
         Unit.TOKENS,
         _mean(lambda one: one.tokens if _is_over(one) else 0, lambda one: int(_is_over(one))),
         direction=Direction.LONGER,
-        role=Role.TOLD,
+        role=Role.SHOWN,
     ),
     Quantity(
         "over_objective",

@@ -111,6 +111,8 @@ def _name_some(models: Sequence[str]) -> str:
 
 def describe_row(row: Row) -> str:
     """Return a row as a clause: `ITL p99 of openai / m is 1.32 times A's (1.18 to 1.47)`."""
+    if row.measured.ratio == math.inf:
+        return f"{_name(row)} is infinite, unlike A's"
     return f"{_name(row)} is {format_ratio(row.measured.ratio)} times A's ({format_interval(row)})"
 
 
