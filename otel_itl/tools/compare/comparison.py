@@ -247,9 +247,7 @@ class _Estimator:
             row,
             measured=estimate_effect(measured, shares, resamples),
             bounds={
-                reading: estimate_effect(
-                    levels[reading], make_effect(levels[reading], shares, floors), shares, resamples
-                )
+                reading: estimate_effect(levels[reading], shares, resamples, floors)
                 for reading, of_sides in errors.items()
                 if any(of_sides)
             },
