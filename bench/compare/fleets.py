@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.signal import lfilter
@@ -36,6 +36,10 @@ class Fleet:
     """Sessions have up to three times as many requests as `requests`, and requests from a few gaps to hundreds."""
     models: int = 1
     """Each request is to one of so many models, of which each is half as fast as the one before."""
+    tick: float = 0.0
+    """Gaps and first tokens are multiples of it, so that most are tied; 0: they are not."""
+    errors: float = 0.0
+    """Share of the requests that fail; those of a session are alike."""
     paired: bool = False
     """Both sides play the same sessions: what is particular to a session and to its requests is the same."""
 
@@ -49,6 +53,8 @@ FLEETS = (
     Fleet(name="heavy tails", heavy=True, between_gaps=0.4),
     Fleet(name="rare long gaps", spikes=0.005, sessions=16),
     Fleet(name="two models", models=2, sessions=16),
+    Fleet(name="ties", tick=0.005, sessions=16),
+    Fleet(name="errors of few sessions", errors=0.1, sessions=30),
     Fleet(name="the same scripts on both sides", paired=True, between_sessions=0.6),
 )
 
@@ -67,14 +73,19 @@ def simulate(fleet: Fleet, side: str, random: np.random.Generator, script: int, 
     made = Side(name=side)
     for session in range(fleet.sessions):
         of_session = shared.normal(0, fleet.between_sessions)
+        session_errors = random.exponential() if fleet.errors else 0.0
         requests = int(shared.integers(1, 3 * fleet.requests + 1)) if fleet.uneven else fleet.requests
         for _ in range(requests):
             level = of_session + shared.normal(0, fleet.between_requests)
             model = int(shared.integers(fleet.models))
             gaps = _gaps(fleet, random, GAP * factor * 2**model * float(np.exp(level)))
             first = TTFT * factor * float(np.exp(level + random.normal(0, 0.3)))
+            if fleet.tick:
+                first, gaps = (np.maximum(np.round(one / fleet.tick), 1) * fleet.tick for one in (first, gaps))
             cluster = f"{session}" if fleet.paired else f"{side} {session}"
-            made.requests.append(_request(cluster, f"model {model}", first, gaps, is_alone=fleet.requests == 1))
+            request = _request(cluster, f"model {model}", float(first), gaps, is_alone=fleet.requests == 1)
+            fails = fleet.errors > 0 and random.random() < min(fleet.errors * session_errors, 1.0)
+            made.requests.append(replace(request, outcome=Outcome.ERROR) if fails else request)
     return made
 
 
@@ -102,4 +113,5 @@ def _request(cluster: str, model: str, first: float, gaps: np.ndarray, *, is_alo
         stalls=0,
         outcome=Outcome.COMPLETED,
         itl_objective=None,
+        duration=first + float(gaps.sum()),
     )

@@ -32,6 +32,8 @@ class Tally:
     """Of these, with the true ratio inside the interval."""
     slower: int = 0
     """Pairs with any row that is slower."""
+    found: int = 0
+    """Pairs with any row that is slower, by the margin or by what is not known."""
     answers: Counter[str] = field(default_factory=Counter)
     """Answer → rows."""
     others: Counter[str] = field(default_factory=Counter)
@@ -45,6 +47,7 @@ class Tally:
             self.rejected + other.rejected,
             self.covered + other.covered,
             self.slower + other.slower,
+            self.found + other.found,
             self.answers + other.answers,
             self.others + other.others,
         )
@@ -72,6 +75,7 @@ def _play_one(fleet: Fleet, factor: float, seed: int) -> Tally:
             if (ends := row.measured.ratio_interval) and ends[0] <= factor <= ends[1]
         ),
         slower=int(any(row.answer is Answer.SLOWER for row in rows)),
+        found=int(any(row.answer in {Answer.SLOWER, Answer.SLOWER_SOMEHOW} for row in rows)),
         answers=Counter(row.answer.value for row in rows),
         others=Counter(name for name, is_slower in OTHERS.items() if is_slower(a, b)),
     )

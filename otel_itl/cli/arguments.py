@@ -208,8 +208,10 @@ def _add_view_arguments(view: CommandParser) -> None:
 def _add_compare_arguments(compare: CommandParser) -> None:
     """Add the arguments of the command `compare`."""
     compare.add_argument(
-        "files", nargs="+", metavar="FILE", help="A and B; or, with --by, --before or --after, any files to split"
+        "files", nargs="*", metavar="FILE", help="A and B; or, with --by, --before or --after, any files to split"
     )
+    compare.add_argument("--a", nargs="+", metavar="FILE", default=[], help="the runs of A, each a file")
+    compare.add_argument("--b", nargs="+", metavar="FILE", default=[], help="the runs of B")
     compare.add_argument(
         "--by", metavar="ATTR[=A,B]", help="split by an attribute of the span or its resource, which has two values"
     )
@@ -227,8 +229,8 @@ def _add_compare_arguments(compare: CommandParser) -> None:
     form = compare.add_mutually_exclusive_group()
     add_flag(form, "--json", "print JSON; docs/compare.md has its schema")
     add_flag(form, "--markdown", "print Markdown, for a pull request")
-    compare.add_argument("--html", metavar="PATH", help="write a page with percentile spectra as well")
-    compare.add_argument("--otava", metavar="CSV", help="write each FILE as one run for apache-otava instead")
+    compare.add_argument("--html", metavar="PATH", help="write a page with the streams of both sides as well")
+    compare.add_argument("--junit", metavar="PATH", help="write JUnit XML as well, with a case for each row")
     add_option(compare, "--seed", SEED, "seed of the resampling (default: %(default)s)", default=1)
 
 

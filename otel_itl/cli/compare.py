@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import replace
+from typing import Any
 
 from otel_itl.cli.input import Input, check_slo
-from otel_itl.core.moments import format_time
+from otel_itl.core import conventions as names
 from otel_itl.tools.command_error import CommandError
-from otel_itl.tools.compare.comparison import compare
+from otel_itl.tools.compare.comparison import Comparison, compare
 from otel_itl.tools.compare.gate import exit_code
-from otel_itl.tools.compare.otava import CONFIGURATION_MARK, make_series
-from otel_itl.tools.compare.render.html import comparison_to_html
 from otel_itl.tools.compare.render.json import comparison_to_json
+from otel_itl.tools.compare.render.junit import comparison_to_junit
 from otel_itl.tools.compare.render.markdown import comparison_to_markdown
 from otel_itl.tools.compare.render.words import headline
 from otel_itl.tools.compare.requests import Side
-from otel_itl.tools.compare.sides import CannotSplitError, read_by_attribute, read_by_time, read_file, read_runs
-from otel_itl.tools.output import CannotWriteError, check_output, open_output
-from otel_itl.tools.report.reading.skipped_input import SkippedInput
-from otel_itl.tools.report.render.number_format import pluralize
+from otel_itl.tools.compare.sides import CannotSplitError, SideReader
+from otel_itl.tools.output import let_reader_go, open_output
+from otel_itl.tools.report.reading.streams import StoredStream
+
+_OF_MODELS = {names.REQUEST_MODEL, names.RESPONSE_MODEL, names.PROVIDER_NAME}
+"""Attributes by which models are compared to each other."""
 
 
 def run_compare(arguments: argparse.Namespace) -> int:
@@ -29,20 +32,35 @@ def run_compare(arguments: argparse.Namespace) -> int:
     Raises:
         CommandError: the input cannot be compared, or the output cannot be written.
     """
-    given = Input(arguments.files, arguments.html, arguments.otava)
-    if arguments.otava is not None:
-        return _write_series(arguments, given)
-    a, b = _read_sides(arguments, given.skipped)
+    given = Input([*arguments.files, *arguments.a, *arguments.b], arguments.html, arguments.junit)
+    reader = SideReader(given.skipped, arguments.slo, None if arguments.html is None else _describe)
+    _show("reading …")
+    try:
+        a, b = _read_sides(arguments, reader)
+    finally:
+        _show("")
     given.print_skipped()
     empty = next((side for side in (a, b) if not side.requests), None)
     if empty is not None:
         raise CommandError(f"no usable stream in {empty.name}: there is nothing to compare.")
     check_slo(arguments.slo, (request.model.partition(" / ")[2] for side in (a, b) for request in side.requests))
-    comparison = compare(a, b, arguments.margin, seed=arguments.seed)
+    is_of_models = arguments.by is not None and arguments.by.partition("=")[0] in _OF_MODELS
+    _show(f"comparing {len(a.requests) + len(b.requests):,} streams …")
+    comparison = replace(compare(a, b, arguments.margin, seed=arguments.seed), is_of_models=is_of_models)
+    _show("")
     sentence, code = headline(comparison, arguments.fail_on), exit_code(comparison, arguments.fail_on)
     if arguments.html is not None:
-        with open_output(arguments.html) as file:
-            file.write(comparison_to_html(comparison, sentence))
+        _write_page(comparison, sentence, arguments.html)
+    if arguments.junit is not None:
+        with open_output(arguments.junit) as file:
+            file.write(comparison_to_junit(comparison, sentence, arguments.fail_on))
+    with let_reader_go():
+        _print(arguments, comparison, sentence, code)
+    return code
+
+
+def _print(arguments: argparse.Namespace, comparison: Comparison, sentence: str, code: int) -> None:
+    """Print a comparison in the form that the arguments ask for."""
     if arguments.json:
         print(comparison_to_json(comparison, sentence, code))
     elif arguments.markdown:
@@ -52,10 +70,35 @@ def run_compare(arguments: argparse.Namespace) -> int:
         from otel_itl.tools.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
 
         print_comparison(comparison, sentence, open_terminal())
-    return code
 
 
-def _read_sides(arguments: argparse.Namespace, skipped: SkippedInput) -> tuple[Side, Side]:
+def _write_page(comparison: Comparison, sentence: str, path: str) -> None:
+    """Write the page with the streams of both sides."""
+    from otel_itl.tools.view.bundle import render_page  # noqa: PLC0415 - only this form needs the page
+    from otel_itl.tools.view.document import describe_page  # noqa: PLC0415 - likewise
+
+    sides = list(comparison.sides.values())
+    streams = [stream | {"side": number} for number, side in enumerate(sides) for stream in side.described]
+    document = describe_page(streams, "compare", {"sides": [side.name for side in sides], "headline": sentence})
+    with open_output(path) as file:
+        file.write(render_page(document))
+
+
+def _describe(stream: StoredStream) -> dict[str, Any]:
+    """Describe a stream for the page."""
+    from otel_itl.tools.view.document import describe_stream  # noqa: PLC0415 - only this form needs the page
+
+    return describe_stream(stream)
+
+
+def _show(step: str) -> None:
+    """Show on a terminal what is being done; an empty step wipes the line."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{step}")
+        sys.stderr.flush()
+
+
+def _read_sides(arguments: argparse.Namespace, reader: SideReader) -> tuple[Side, Side]:
     """Read the two sides that the arguments name.
 
     Raises:
@@ -63,43 +106,26 @@ def _read_sides(arguments: argparse.Namespace, skipped: SkippedInput) -> tuple[S
         UnreadableSourceError: a file cannot be read.
     """
     files: Sequence[str] = arguments.files
-    slo, before, after = arguments.slo, arguments.before, arguments.after
-    is_by_time = before is not None or after is not None
-    if arguments.by is not None and is_by_time:
-        raise CannotSplitError("--by and --before or --after both split the input: leave one out.")
+    before, after = arguments.before, arguments.after
+    is_by_time, has_runs = before is not None or after is not None, bool(arguments.a or arguments.b)
+    ways = {"--by": arguments.by is not None, "--before or --after": is_by_time, "--a and --b": has_runs}
+    chosen = [option for option, is_chosen in ways.items() if is_chosen]
+    if len(chosen) > 1:
+        raise CannotSplitError(f"{chosen[0]} and {chosen[1]} both split the input: leave one out.")
+    if has_runs:
+        if files or not (arguments.a and arguments.b):
+            raise CannotSplitError("--a and --b name the files of both sides: give both, and no other files.")
+        return reader.read_files(arguments.a), reader.read_files(arguments.b)
+    if not files:
+        raise CannotSplitError("name two files, A and B, or --a FILE ... --b FILE ...: got none.")
     if arguments.by is not None:
-        return read_by_attribute(files, arguments.by, skipped, slo)
+        return reader.read_by_attribute(files, arguments.by)
     if is_by_time:
         before, after = after if before is None else before, before if after is None else after
         if before > after:
             raise CannotSplitError("--before is later than --after: a stream would be on both sides.")
-        return read_by_time(files, before, after, skipped, slo)
+        return reader.read_by_time(files, before, after)
     if len(files) != 2:  # noqa: PLR2004 - two sides
         message = f"name two files, A and B, or split one with --by, --before or --after: got {len(files)}."
         raise CannotSplitError(message)
-    return read_file(files[0], skipped, slo), read_file(files[1], skipped, slo)
-
-
-def _write_series(arguments: argparse.Namespace, given: Input) -> int:
-    """Write the runs for apache-otava, and print how to analyze them.
-
-    Raises:
-        CannotWriteError: a file cannot be written, or the configuration's is somebody else's.
-        UnreadableSourceError: a file cannot be read.
-    """
-    runs = read_runs(arguments.files, given.skipped, arguments.slo)
-    given.print_skipped()
-    if not runs:
-        raise CommandError("no usable stream in any of the files.")
-    path = Path(arguments.otava)
-    configuration = path.with_name(f"{path.name}.otava.yaml")
-    check_output(configuration, arguments.files)
-    if configuration.exists() and not configuration.read_text("utf-8", "replace").startswith(CONFIGURATION_MARK):
-        raise CannotWriteError(f"{configuration} is not of otel-itl, and is left as it is: name another CSV file.")
-    for file_path, text in zip((path, configuration), make_series(runs, path), strict=True):
-        with open_output(file_path) as file:
-            file.write(text)
-    # Of its own accord, otava leaves out what is older than about a month.
-    analyze = f"OTAVA_CONFIG={configuration} otava analyze streams --since {format_time(runs[0].first_unix_ns)}"
-    print(f"{pluralize(len(runs), 'run')} in {path}. Next: {analyze}")
-    return 0
+    return reader.read_files(files[:1]), reader.read_files(files[1:])

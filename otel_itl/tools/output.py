@@ -1,7 +1,9 @@
-"""Writes output files that a command was asked for, without harming what is read or what is somebody else's."""
+"""Writes what a command was asked for, without harming what is read or what is somebody else's."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,3 +41,17 @@ def open_output(output: str | Path) -> Iterator[IO[str]]:
             yield file
     except OSError as error:
         raise CannotWriteError(f"{output} cannot be written to ({error.strerror or error}).") from error
+
+
+@contextmanager
+def let_reader_go() -> Iterator[None]:
+    """Go on behind the `with` block where the reader of what it prints has gone, as in `otel-itl compare … | head`.
+
+    For commands whose exit code is an answer.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still buffered must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,7 +9,7 @@ import numpy as np
 from otel_itl.tools.compare.requests import Request, Side
 from otel_itl.tools.compare.resampling import Bools, Design, Indices
 
-MAX_CLUSTERS = 2_000
+MAX_CLUSTERS = 100
 """Clusters a side that are resampled; more are joined at random: the answers stay valid, and memory bounded."""
 
 
@@ -17,10 +17,15 @@ class Clusters:
     """The clusters of both sides, those of A first, and their requests by model."""
 
     def __init__(self, a: Side, b: Side, models: Sequence[str], random: np.random.Generator) -> None:
-        by_side = [_group(side.requests, models, random) for side in (a, b)]
+        by_side = [_group(side.requests, models) for side in (a, b)]
+        self.joined = max(min(map(len, by_side)) / MAX_CLUSTERS, 1.0)
+        """How many clusters were joined into one."""
         self.is_paired = _played_the_same(*by_side)
         if self.is_paired:
-            by_side[1] = {cluster: by_side[1][cluster] for cluster in by_side[0]}
+            order = random.permutation(len(by_side[0]))
+            by_side = [_join({key: groups[key] for key in by_side[0]}, order) for groups in by_side]
+        else:
+            by_side = [_join(groups, random.permutation(len(groups))) for groups in by_side]
         self._requests = [requests for of_side in by_side for requests in of_side.values()]
         self._is_b = np.repeat([False, True], [len(of_side) for of_side in by_side])
         self._objectives = {model: _objective([a, b], model) for model in models}
@@ -48,17 +53,22 @@ class Clusters:
         return Design(is_b, strata, self.is_paired), by_model
 
 
-def _group(requests: Sequence[Request], models: Sequence[str], random: np.random.Generator) -> dict[str, list[Request]]:
-    """Group the requests to these models by cluster; more than `MAX_CLUSTERS` are joined at random."""
+def _group(requests: Sequence[Request], models: Sequence[str]) -> dict[str, list[Request]]:
+    """Group the requests to these models by cluster."""
     wanted, groups = set(models), dict[str, list[Request]]()
     for request in requests:
         if request.model in wanted:
             groups.setdefault(request.cluster, []).append(request)
+    return groups
+
+
+def _join(groups: dict[str, list[Request]], order: Indices) -> dict[str, list[Request]]:
+    """Join clusters, in an order, if they are more than `MAX_CLUSTERS`."""
     if len(groups) <= MAX_CLUSTERS:
         return groups
-    joined: dict[str, list[Request]] = {}
-    for number, key in enumerate(random.permutation(list(groups))):
-        joined.setdefault(f"{number % MAX_CLUSTERS}", []).extend(groups[key])
+    keys, joined = list(groups), dict[str, list[Request]]()
+    for number, index in enumerate(order):
+        joined.setdefault(f"{number % MAX_CLUSTERS}", []).extend(groups[keys[index]])
     return joined
 
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
 
-from otel_itl.core.measures import MIN_UNCERTAINTY
 from otel_itl.tools.compare.clusters import Clusters
+from otel_itl.tools.compare.effects import estimate_effect, find_floor, find_shares
 from otel_itl.tools.compare.levels import Floats, Level
-from otel_itl.tools.compare.quantities import MIN_BEYOND, MIN_CLUSTERS, QUANTITIES, Quantity
+from otel_itl.tools.compare.quantities import MEDIAN, MIN_BEYOND, MIN_CLUSTERS, QUANTITIES, Quantity
 from otel_itl.tools.compare.requests import Request, Side
-from otel_itl.tools.compare.resampling import Design, Effect, bootstrap_interval, permutation_p
+from otel_itl.tools.compare.resampling import Design, Resamples
 from otel_itl.tools.compare.verdicts import Answer, Estimate, answer_estimates
+from otel_itl.tools.report.certainty import Cause, describe_set_aside
+from otel_itl.tools.report.set_aside import MAX_SET_ASIDE_SHARE
 
 POOLED = "all models"
 DEFAULT_MARGIN = 0.05
-RESAMPLES = 4_999
+RESAMPLES = 1_999
+RESAMPLES_A_ROW = 25
 SEED = 1
 
 
@@ -72,7 +76,7 @@ class Row:
         A row that more data would have to decide as measured remains one of not enough data.
         """
         measured = self.measured.answer
-        if measured is Answer.NOT_ENOUGH_DATA:
+        if measured is Answer.NOT_ENOUGH_DATA or not self.bounds:
             return None
         return next((reading for reading, one in self.bounds.items() if one.answer is not measured), None)
 
@@ -114,6 +118,10 @@ class Comparison:
     """Both sides have the same streams: a file is compared with itself, and all rows are the same."""
     only_in: Sequence[tuple[str, str]] = ()
     """Model and name of the side, of models that one side alone has."""
+    has_no_common_model: bool = False
+    """All models of A are compared to all of B, as the sides have none in common."""
+    is_of_models: bool = False
+    """The sides were chosen by their models: that they have none in common is what was asked for."""
 
     @property
     def sides(self) -> dict[str, Side]:
@@ -122,7 +130,12 @@ class Comparison:
 
 
 def compare(
-    a: Side, b: Side, margin: float = DEFAULT_MARGIN, *, resamples: int = RESAMPLES, seed: int = SEED
+    a: Side,
+    b: Side,
+    margin: float = DEFAULT_MARGIN,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
 ) -> Comparison:
     """Compare B with A.
 
@@ -130,39 +143,38 @@ def compare(
         a: the side that is compared with.
         b: the side that is judged.
         margin: the relative difference that does not matter, above 0 and below 1.
-        resamples: permutations, and bootstrap samples, of each row.
+        resamples: permutations, and bootstrap samples, of each row; more where there are hundreds of rows.
         seed: of the random resamples; the same seed gives the same answers.
     """
     random = np.random.default_rng(seed)
     is_identical = a.requests == b.requests
-    a, b = _match_models(a, b)
     models_a, models_b = ({request.model for request in side.requests} for side in (a, b))
-    shared = sorted(models_a & models_b)
-    clusters = Clusters(a, b, shared, random)
-    estimator = _Estimator(clusters, resamples, random)
-    rows = [
-        row
-        for models in ([[model] for model in shared] + ([shared] if len(shared) > 1 else []))
-        for quantity in QUANTITIES
-        if (row := estimator.estimate(models, quantity)) is not None
-    ]
+    only_in = [(model, a.name) for model in sorted(models_a - models_b)]
+    only_in += [(model, b.name) for model in sorted(models_b - models_a)]
+    has_no_common_model = bool(models_a and models_b) and not models_a & models_b
+    compared_a, compared_b = _name_alike(a, b) if has_no_common_model else (a, b)
+    shared = sorted({one.model for one in compared_a.requests} & {one.model for one in compared_b.requests})
+    clusters = Clusters(compared_a, compared_b, shared, random)
+    groups = [[model] for model in shared] + ([shared] if len(shared) > 1 else [])
+    # Holm's method multiplies the least p by the number of rows, and that is at least 1 in the number of exchanges.
+    resamples = max(resamples, RESAMPLES_A_ROW * len(groups) * len(QUANTITIES)) if resamples == RESAMPLES else resamples
+    estimators = (_Estimator(clusters, models, resamples, random) for models in groups)
+    rows = [row for one in estimators for quantity in QUANTITIES if (row := one.estimate(quantity)) is not None]
     return Comparison(
         a=a,
         b=b,
-        rows=[_equal(row) for row in rows] if is_identical else _judge(rows, margin),
+        rows=[_equal(row) for row in rows] if is_identical else _judge(rows, clusters.joined, margin),
         margin=margin,
         is_paired=clusters.is_paired,
         is_identical=is_identical,
-        only_in=[(model, a.name) for model in sorted(models_a - models_b)]
-        + [(model, b.name) for model in sorted(models_b - models_a)],
+        only_in=only_in,
+        has_no_common_model=has_no_common_model,
     )
 
 
-def _match_models(a: Side, b: Side) -> tuple[Side, Side]:
-    """Return the sides; where they have no model in common, with one name for all: one model is compared to another."""
+def _name_alike(a: Side, b: Side) -> tuple[Side, Side]:
+    """Return the sides with one name for all their models, which are compared to each other."""
     models = [sorted({request.model for request in side.requests}) for side in (a, b)]
-    if not all(models) or set(models[0]) & set(models[1]):
-        return a, b
     name = " → ".join(of_side[0] if len(of_side) == 1 else f"{len(of_side)} models" for of_side in models)
     renamed = (replace(side, requests=[replace(request, model=name) for request in side.requests]) for side in (a, b))
     return next(renamed), next(renamed)
@@ -173,11 +185,15 @@ def _equal(row: Row) -> Row:
     return replace(row, measured=replace(row.measured, ratio=1.0, answer=Answer.SAME, why="", enough=None), bounds={})
 
 
-def _judge(rows: Sequence[Row], margin: float) -> list[Row]:
-    """Return the rows with their answers by each reading; p-values are adjusted over all rows of a reading."""
-    clusters = [min(row.a.clusters, row.b.clusters) for row in rows]
+def _judge(rows: Sequence[Row], joined: float, margin: float) -> list[Row]:
+    """Return the rows with their answers by each reading; p-values are adjusted over all rows of a reading.
+
+    `joined`: how many clusters were joined into one.
+    """
+    clusters = [round(min(row.a.clusters, row.b.clusters) * joined) for row in rows]
+    directions = [row.quantity.direction for row in rows]
     answered = {
-        reading: answer_estimates([row.bounds.get(reading, row.measured) for row in rows], clusters, margin)
+        reading: answer_estimates([row.bounds.get(reading, row.measured) for row in rows], clusters, directions, margin)
         for reading in Reading
     }
     return [
@@ -187,18 +203,21 @@ def _judge(rows: Sequence[Row], margin: float) -> list[Row]:
 
 
 class _Estimator:
-    """Estimates rows, before they are judged together."""
+    """Estimates the rows of some models, before all rows are judged together."""
 
-    def __init__(self, clusters: Clusters, resamples: int, random: np.random.Generator) -> None:
+    def __init__(self, clusters: Clusters, models: Sequence[str], resamples: int, random: np.random.Generator) -> None:
         self._clusters = clusters
-        self._resamples = resamples
-        self._random = random
+        self._models = models
+        self._resamples, self._random = resamples, random
+        self._by_models: dict[tuple[str, ...], tuple[Resamples, dict[str, list[list[Request]]]]] = {}
 
-    def estimate(self, models: Sequence[str], quantity: Quantity) -> Row | None:
+    def estimate(self, quantity: Quantity) -> Row | None:
         """Estimate a row; None: the quantity is unknown for these models, or has no event on either side."""
         objective = self._clusters.objective
-        models = [model for model in models if not quantity.needs_objective or objective(model) is not None]
-        design, requests = self._clusters.design(models)
+        models = [model for model in self._models if not quantity.needs_objective or objective(model) is not None]
+        if not models:
+            return None
+        resamples, requests = self._find_resamples(tuple(models))
         has_bounds = any(one.lowest for of_model in requests.values() for cluster in of_model for one in cluster)
         levels = {
             reading: [
@@ -207,75 +226,40 @@ class _Estimator:
             for reading in (Reading if has_bounds else [Reading.MEASURED])
         }
         measured = levels[Reading.MEASURED]
-        if all(level.is_empty for level in measured):
+        sides = resamples.design.weights()
+        refused = _refuse_set_aside(quantity, requests, resamples.design)
+        if refused is None and all(level.is_empty for level in measured):
             return None
-        sides = design.weights()
         a, b = (_figure(levels, weights) for weights in sides)
         row = Row(model=models[0] if len(models) == 1 else POOLED, quantity=quantity, a=a, b=b)
-        if (refused := _refuse(quantity, a, b)) is not None:
+        if refused is not None:
             return replace(row, measured=refused)
+        if (refused := _refuse(quantity, a, b)) is not None:
+            return None if quantity.is_optional else replace(row, measured=refused)
         errors = {
             reading: [_find_error(measured, of_reading, weights) for weights in sides]
             for reading, of_reading in levels.items()
         }
         largest = [max(of_side) for of_side in zip(*errors.values(), strict=True)]
-        sizes = [sum(map(len, of_model)) for of_model in requests.values()]
-        floors = [_find_floor(quantity, level, sides) for level in measured]
-        seed = int(self._random.integers(2**63))  # all readings have the same resamples
+        shares = find_shares(measured, [sum(map(len, of_model)) for of_model in requests.values()])
+        floors = [find_floor(quantity, level, sides) for level in measured]
         return replace(
             row,
-            measured=self._resample(_effect(measured, sizes), design, seed),
+            measured=estimate_effect(measured, shares, resamples),
             bounds={
-                reading: self._resample(_effect(levels[reading], sizes, floors), design, seed)
+                reading: estimate_effect(levels[reading], shares, resamples, floors)
                 for reading, of_sides in errors.items()
                 if any(of_sides)
             },
             sides=[side for side, error in zip("AB", largest, strict=True) if error and error >= max(largest) / 2],
         )
 
-    def _resample(self, effect: Effect, design: Design, seed: int) -> Estimate:
-        """Estimate an effect, its interval, and its p-value."""
-        observed = float(effect(*(weights[np.newaxis] for weights in design.weights()))[0])
-        if not math.isfinite(observed):
-            return Estimate(why="a figure of 0, or of no sample, has no ratio")
-        random = np.random.default_rng(seed)
-        interval = bootstrap_interval(effect, design, self._resamples, random)
-        if interval is None:
-            return Estimate(ratio=math.exp(observed), why="a single session or request has no spread")
-        p = permutation_p(effect, design, self._resamples, random)
-        return Estimate(ratio=math.exp(observed), interval=interval, p=p)
-
-
-def _effect(levels: Sequence[Level], requests: Sequence[int], floors: Sequence[float] | None = None) -> Effect:
-    """Return the effect of a row: the log ratio of B's figure to A's, averaged over the models by their requests.
-
-    Pooled rows average the models' own ratios, so that more requests to a slow model are not read as a slower model.
-    `floors` are what the figures of each model are at least taken for; None: 0, which has no ratio.
-    """
-    shares = np.asarray(requests, dtype=float)[:, np.newaxis] / sum(requests)
-    bounded = list(zip(levels, floors or [0.0] * len(levels), strict=True))
-
-    def effect(weights_a: Floats, weights_b: Floats) -> Floats:
-        """Return the log ratio of each resample; NaN where no model has samples on both sides."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            figures_a, figures_b = (
-                np.stack([np.maximum(level.of(weights), floor) for level, floor in bounded])
-                for weights in (weights_a, weights_b)
-            )
-            ratios = np.log(figures_b) - np.log(figures_a)
-            known = np.isfinite(ratios)
-            return np.asarray((np.where(known, ratios, 0.0) * shares).sum(axis=0) / (known * shares).sum(axis=0))
-
-    return effect
-
-
-def _find_floor(quantity: Quantity, level: Level, weights: tuple[Floats, Floats]) -> float:
-    """Return what the least of a latency is at least taken for: 1 ms, or the figure that was measured, if that is less.
-
-    The least of a figure that may be almost nothing on both sides would else have no ratio, or any.
-    """
-    measured = (level.shown(of_side) for of_side in weights)
-    return min([MIN_UNCERTAINTY, *(figure for figure in measured if figure > 0)]) if quantity.is_latency else 0.0
+    def _find_resamples(self, models: tuple[str, ...]) -> tuple[Resamples, dict[str, list[list[Request]]]]:
+        """Return the resamples of the clusters with some models, and the requests of each to each model."""
+        if models not in self._by_models:
+            design, requests = self._clusters.design(models)
+            self._by_models[models] = Resamples(design, self._resamples, self._random), requests
+        return self._by_models[models]
 
 
 def _read(clusters: Sequence[Sequence[Request]], reading: Reading) -> Sequence[Sequence[Request]]:
@@ -300,26 +284,48 @@ def _figure(by_reading: dict[Reading, list[Level]], weights: Floats) -> Figure:
     least, most = (shown.get(reading, value) for reading in (Reading.LOWEST, Reading.HIGHEST))
     total, effective = (sum(part) for part in zip(*(level.count_samples(weights) for level in levels), strict=True))
     return Figure(
-        value=value if math.isfinite(value) else None,
-        lowest=least if least < value else None,
-        highest=most if most > value else None,
+        value=None if math.isnan(value) else value,
+        lowest=least if least < value < math.inf else None,
+        highest=most if math.inf > most > value else None,
         clusters=int(np.sum((weights > 0) & (np.sum([level.sizes for level in levels], axis=0) > 0))),
         samples=round(total),
         effective_samples=max(round(effective), 1) if total else 0,
     )
 
 
+def _refuse_set_aside(
+    quantity: Quantity, requests: Mapping[str, list[list[Request]]], design: Design
+) -> Estimate | None:
+    """Return why a figure is not known because too many streams are set aside from it; None: they are few enough."""
+    field = quantity.field
+    if field is None:
+        return None
+    for letter, is_chosen in (("A", ~design.is_b), ("B", design.is_b)):
+        of_side = [
+            one
+            for of_model in requests.values()
+            for cluster, is_of_side in zip(of_model, is_chosen, strict=True)
+            for one in cluster
+            if is_of_side
+        ]
+        causes = Counter(one.set_aside[field] for one in of_side if field in one.set_aside)
+        if causes.total() > MAX_SET_ASIDE_SHARE * len(of_side):
+            answer = Answer.BUFFERED if Cause.BUFFERED in causes else Answer.MACHINE_DECIDES
+            return Estimate(answer=answer, why=f"side {letter}: {describe_set_aside(causes, len(of_side))}")
+    return None
+
+
 def _refuse(quantity: Quantity, a: Figure, b: Figure) -> Estimate | None:
-    """Return why a percentile is not computed, and about how many clusters a side would be enough; None: it can be."""
+    """Return why a percentile is not computed, and what it needs at least; None: it can be."""
     q = quantity.percentile or 0
-    if q <= 50:  # noqa: PLR2004 - a median needs no tail
+    if q <= MEDIAN:  # it needs no tail
         return None
     fewest = min((a, b), key=lambda figure: figure.samples)
     needed = round(MIN_BEYOND / (1 - q / 100))
+    noun = "streams" if quantity.is_optional else "gaps"
     if fewest.samples < needed:
-        enough = math.ceil(needed * fewest.clusters / fewest.samples) if fewest.samples else None
-        return Estimate(why=f"{fewest.samples:,} of the {needed:,} gaps that {quantity.title} needs", enough=enough)
+        return Estimate(why=f"{fewest.samples:,} of the {needed:,} {noun} that {quantity.title} needs at least")
     clusters = min(a.clusters, b.clusters)
     if clusters < MIN_CLUSTERS:
-        return Estimate(why=f"{clusters} of the {MIN_CLUSTERS} sessions or requests that it needs", enough=MIN_CLUSTERS)
+        return Estimate(why=f"{clusters} of the {MIN_CLUSTERS} sessions or requests that it needs at least")
     return None

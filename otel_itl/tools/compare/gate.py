@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from otel_itl.tools.compare.comparison import Comparison, Row
+from otel_itl.tools.compare.quantities import Role
 from otel_itl.tools.compare.rows import COMPARED
 from otel_itl.tools.compare.verdicts import UNKNOWN, Answer
 
@@ -14,25 +15,37 @@ CANNOT_TELL = 3
 
 
 def exit_code(comparison: Comparison, keys: Sequence[str] = COMPARED) -> int:
-    """Return 1 if a deciding row is slower, 3 if that is not known of a latency or none was compared, else 0.
+    """Return 1 if a deciding row is slower, 3 if that is not known of all that has to be known, else 0.
+
+    A model that one side lacks cannot be known.
 
     Args:
         comparison: the answers.
-        keys: the quantities that decide. If they are fewer than `COMPARED`, a rate counts like a latency.
+        keys: the quantities that decide. If they are fewer than `COMPARED`, each has to be known.
     """
     if any(row.answer is Answer.SLOWER for row in deciding_rows(comparison, keys)):
         return SLOWER
     required = required_rows(comparison, keys)
-    is_unknown = not required or any(row.answer in UNKNOWN for row in required)
+    is_unknown = not required or any(row.answer in UNKNOWN for row in required) or lacks_models(comparison)
     return CANNOT_TELL if is_unknown else NOT_SLOWER
 
 
+def lacks_models(comparison: Comparison) -> bool:
+    """Return whether a side lacks a model of the other, and that was not asked for."""
+    return bool(comparison.only_in) and not comparison.is_of_models
+
+
 def deciding_rows(comparison: Comparison, keys: Sequence[str]) -> list[Row]:
-    """Return the rows of these quantities."""
-    return [row for row in comparison.rows if row.quantity.key in keys]
+    """Return the rows of these quantities; if none were chosen, those that decide."""
+    rows = (row for row in comparison.rows if row.quantity.key in keys)
+    return [row for row in rows if _is_chosen(keys) or row.quantity.role is not Role.SHOWN]
 
 
 def required_rows(comparison: Comparison, keys: Sequence[str]) -> list[Row]:
-    """Return the rows whose answer has to be known: the latencies, or all rows where some were chosen."""
-    is_chosen = len(keys) < len(COMPARED)
-    return [row for row in deciding_rows(comparison, keys) if is_chosen or row.quantity.is_latency]
+    """Return the rows whose answer has to be known; all of those that were chosen, if any were."""
+    rows = deciding_rows(comparison, keys)
+    return [row for row in rows if _is_chosen(keys) or row.quantity.role is Role.REQUIRED]
+
+
+def _is_chosen(keys: Sequence[str]) -> bool:
+    return len(keys) < len(COMPARED)

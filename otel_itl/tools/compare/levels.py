@@ -12,12 +12,18 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from otel_itl.tools.statistics.rate_ratio import Events
+
 Floats = NDArray[np.float64]
 """An array of float64."""
 
 MAX_BINS = 4_096
 """Up to this number of different values samples are pooled exactly, beyond it in bins of equal counts: the rank of a
 percentile is then off by less than a fortieth of a percent."""
+
+
+_GROUP = 64
+"""Values that are looked at together."""
 
 
 class Level(Protocol):
@@ -52,8 +58,8 @@ class Percentile:
         arrays = [np.asarray(values, dtype=float) for values in samples]
         self._q = q / 100
         self._values, counts = _count_in_bins(arrays)
-        self.sizes = counts.sum(axis=1)
-        self._up_to = np.ascontiguousarray(np.cumsum(counts, axis=1).T)
+        self.sizes: Floats = counts.sum(axis=1, dtype=np.float64)
+        self._up_to = np.ascontiguousarray(np.cumsum(counts, axis=1, dtype=np.float32).T)
         """How many samples of each cluster are at most a value, `(values, clusters)`."""
 
     @property
@@ -78,15 +84,19 @@ class Percentile:
         return float(self.of(weights[np.newaxis])[0])
 
     def _value_at(self, weights: Floats, ranks: Floats) -> Floats:
-        """Return for each row of weights the value that has its rank, counted from 0, by bisection."""
-        first = np.zeros(len(weights), dtype=np.intp)
-        last = np.full(len(weights), len(self._values) - 1)
-        for _ in range(len(self._values).bit_length()):
-            middle = (first + last) // 2
-            is_beyond = np.einsum("rc,rc->r", weights, self._up_to[middle]) > ranks
-            last = np.where(is_beyond, middle, last)
-            first = np.where(is_beyond, first, np.minimum(middle + 1, last))
-        found: Floats = self._values[last]
+        """Return for each row of weights the value that has its rank, counted from 0.
+
+        Which group of neighbouring values it is in is found first, and then where in the group.
+        """
+        weights = weights.astype(np.float32)
+        last = len(self._values) - 1
+        ends = np.minimum(np.arange(_GROUP - 1, last + _GROUP, _GROUP), last)
+        groups = _count_up_to(weights @ self._up_to[ends].T, ranks)
+        found = np.empty(len(weights))
+        for group in np.unique(groups):
+            rows, first = groups == group, int(group) * _GROUP
+            within = _count_up_to(weights[rows] @ self._up_to[first : first + _GROUP].T, ranks[rows])
+            found[rows] = self._values[np.minimum(first + within, last)]
         return found
 
     def count_samples(self, weights: Floats) -> tuple[float, float]:
@@ -97,7 +107,7 @@ class Percentile:
         if not self._values.size:
             return 0.0, 0.0
         value = self.shown(weights)
-        beyond = self.sizes - self._up_to[np.searchsorted(self._values, value, "right") - 1]
+        beyond: Floats = self.sizes - self._up_to[np.searchsorted(self._values, value, "right") - 1]
         return effective_samples(beyond, self.sizes, weights, is_share=True)
 
 
@@ -118,7 +128,16 @@ class Rate:
     ) -> None:
         self._events, self.sizes = np.asarray(events, dtype=float), np.asarray(exposure, dtype=float)
         self._added = 0.5 if is_count else 0.0
-        self._is_share, self._per = is_share, per
+        self.is_share, self._per = is_share, per
+
+    @property
+    def is_count(self) -> bool:
+        """The events are counted."""
+        return self._added > 0
+
+    def sum_up(self, weights: Floats) -> Events:
+        """Return the events and the exposure of one weighting."""
+        return Events(float(weights @ self._events), float(weights @ self.sizes))
 
     @property
     def is_empty(self) -> bool:
@@ -139,11 +158,41 @@ class Rate:
             return np.where(exposure > 0, (weights @ self._events + added) / exposure * self._per, np.nan)
 
     def count_samples(self, weights: Floats) -> tuple[float, float]:
-        """Return the exposure, and how much independent exposure is worth as much; both equal for times."""
+        """Return the exposure, and how much independent exposure is worth as much; both equal where none is counted."""
         if not self._added:
             exposure = float(weights @ self.sizes)
             return exposure, exposure
-        return effective_samples(self._events, self.sizes, weights, is_share=self._is_share)
+        return effective_samples(self._events, self.sizes, weights, is_share=self.is_share)
+
+
+class Mean(Rate):
+    """What the requests of clusters took, over their exposure: seconds per token, tokens per answer.
+
+    Args:
+        amounts: of each request of each cluster.
+        exposure: likewise.
+    """
+
+    def __init__(self, amounts: Sequence[Sequence[float]], exposure: Sequence[Sequence[float]]) -> None:
+        super().__init__([sum(own) for own in amounts], [sum(own) for own in exposure], is_count=False)
+        pairs = [np.array([own, over], dtype=float) for own, over in zip(amounts, exposure, strict=True)]
+        self._requests = np.array([np.count_nonzero(own[1]) for own in pairs])
+        self._squares = np.array([[own[0] @ own[0], own[0] @ own[1], own[1] @ own[1]] for own in pairs])
+        """Of each cluster what the squares of the deviations of its requests add up to: they depend on the mean."""
+
+    def count_samples(self, weights: Floats) -> tuple[float, float]:
+        """Return the number of requests, and how many independent ones are worth as much.
+
+        The variance of the mean between clusters, by linearization, over that between independent requests.
+        """
+        total, (amount, exposure) = float(weights @ self._requests), self.sum_up(weights)
+        clusters = int(np.count_nonzero(weights * self.sizes))
+        if clusters < 2 or not exposure:  # noqa: PLR2004 - no variance between fewer
+            return total, min(total, float(clusters))
+        mean = amount / exposure
+        between = float(weights @ np.square(self._events - mean * self.sizes)) * clusters / (clusters - 1)
+        of_requests = float(weights @ (self._squares @ np.array([1.0, -2.0 * mean, mean**2]))) * total / (total - 1)
+        return total, total / max(between / of_requests, 1.0) if of_requests > 0 else total
 
 
 def effective_samples(events: Floats, sizes: Floats, weights: Floats, *, is_share: bool) -> tuple[float, float]:
@@ -169,7 +218,12 @@ def effective_samples(events: Floats, sizes: Floats, weights: Floats, *, is_shar
     return total, total / max(between / independent, 1.0)
 
 
-def _count_in_bins(samples: Sequence[Floats]) -> tuple[Floats, Floats]:
+def _count_up_to(counts: NDArray[np.float32], ranks: Floats) -> NDArray[np.intp]:
+    """Return for each row how many of its ascending counts are at most its rank."""
+    return np.asarray((counts <= ranks[:, np.newaxis]).sum(axis=1))
+
+
+def _count_in_bins(samples: Sequence[Floats]) -> tuple[Floats, NDArray[np.float32]]:
     """Count the samples of each cluster by value, or in `MAX_BINS` bins where there are more different values.
 
     Returns:
@@ -177,7 +231,7 @@ def _count_in_bins(samples: Sequence[Floats]) -> tuple[Floats, Floats]:
     """
     pooled = np.concatenate([*samples, np.empty(0)])
     if not pooled.size:
-        return np.empty(0), np.zeros((len(samples), 0))
+        return np.empty(0), np.zeros((len(samples), 0), dtype=np.float32)
     values, indices = np.unique(pooled, return_inverse=True)
     if len(values) > MAX_BINS:
         ranks = np.empty(len(pooled), dtype=np.int64)
@@ -186,6 +240,6 @@ def _count_in_bins(samples: Sequence[Floats]) -> tuple[Floats, Floats]:
         middles = (np.arange(MAX_BINS) * 2 + 1) * len(pooled) // (2 * MAX_BINS)
         values = np.sort(pooled)[middles]
     owners = np.repeat(np.arange(len(samples)), [len(own) for own in samples])
-    counts = np.zeros((len(samples), len(values)))
+    counts = np.zeros((len(samples), len(values)), dtype=np.float32)
     np.add.at(counts, (owners, indices), 1.0)
     return values, counts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,13 +12,24 @@ from typing import Any, Final
 import numpy as np
 
 from otel_itl.core.timeline import Outcome
-from otel_itl.tools.compare.levels import Level, Percentile, Rate
+from otel_itl.tools.compare.levels import Level, Mean, Percentile, Rate
 from otel_itl.tools.compare.requests import Request
 
 MIN_BEYOND = 10
 """Samples beyond a percentile, below which it is refused: it would be the value of a few gaps."""
 MIN_CLUSTERS = 5
 """Clusters a side below which p99 is refused."""
+
+TTFT, GAPS, PACE = "time_to_first_token", "itl_p99", "time_per_output_token"
+MEDIAN = 50
+_LEFT = {Outcome.CLOSED, Outcome.ABANDONED}
+_OUTCOMES = {
+    "truncated": Outcome.TRUNCATED,
+    "errors": Outcome.ERROR,
+    "cancelled": Outcome.CANCELLED,
+    "closed": Outcome.CLOSED,
+    "abandoned": Outcome.ABANDONED,
+}
 
 Clusters = Sequence[Sequence[Request]]
 """The requests of each cluster."""
@@ -34,6 +46,7 @@ class Unit(Enum):
     PER_THOUSAND_TOKENS = "per 1,000 tokens"
     REQUESTS_PER_SECOND = "requests/s"
     TOKENS_PER_SECOND = "tokens/s"
+    TOKENS = "tokens"
 
 
 _SUFFIXES: Final = {
@@ -60,6 +73,26 @@ class NamedFigure:
         return self.title + _SUFFIXES.get(self.unit, "")
 
 
+class Direction(Enum):
+    """What it means that B's figure is higher than A's."""
+
+    SLOWER = 1
+    FASTER = -1
+    LONGER = 0
+    """The answers are longer, which is neither."""
+
+
+class Role(Enum):
+    """What a quantity does to the exit code, unless rows are chosen."""
+
+    REQUIRED = 2
+    """It has to be known."""
+    ALARM = 1
+    """It decides only if it is slower: rare events are seldom known."""
+    SHOWN = 0
+    """It decides nothing, as it follows from the length of the answers as well."""
+
+
 @dataclass(frozen=True, slots=True)
 class Quantity(NamedFigure):
     """One row of a comparison. The effect is the ratio of B's figure to A's."""
@@ -67,11 +100,15 @@ class Quantity(NamedFigure):
     level: MakeLevel
     percentile: float | None = None
     needs_objective: bool = False
+    direction: Direction = Direction.SLOWER
+    field: str | None = None
+    """The field of `Measures` from which streams may be set aside; None: none is."""
+    role: Role = Role.REQUIRED
 
     @property
-    def is_latency(self) -> bool:
-        """It decides alone whether the answer is known; a rate of rare events decides only if it is slower."""
-        return self.unit is Unit.SECONDS
+    def is_optional(self) -> bool:
+        """It is left out where the sample is too small for it."""
+        return self.percentile is not None and self.percentile > MEDIAN and self.field == TTFT
 
 
 def _percentile(q: float, samples: Callable[[Request], Iterable[float]]) -> MakeLevel:
@@ -84,7 +121,7 @@ def _percentile(q: float, samples: Callable[[Request], Iterable[float]]) -> Make
 
 
 def _rate(events: Number, exposure: Number, **rate: Any) -> MakeLevel:
-    """Return what makes a rate of what is summed up over the requests of each cluster."""
+    """Return what makes a rate of what is counted over the requests of each cluster."""
 
     def make(clusters: Clusters, _: float | None) -> Rate:
         return Rate(*([sum(map(number, requests)) for requests in clusters] for number in (events, exposure)), **rate)
@@ -92,41 +129,121 @@ def _rate(events: Number, exposure: Number, **rate: Any) -> MakeLevel:
     return make
 
 
-def _share(outcome: Outcome) -> MakeLevel:
-    """Return what makes the share of the requests that have an outcome."""
-    return _rate(lambda request: request.outcome is outcome, lambda _: 1, is_share=True)
+def _mean(amount: Number, exposure: Number) -> MakeLevel:
+    """Return what makes a mean of the amounts of requests."""
+
+    def make(clusters: Clusters, _: float | None) -> Mean:
+        return Mean(*([list(map(number, requests)) for requests in clusters] for number in (amount, exposure)))
+
+    return make
+
+
+def _share(is_event: Callable[[Request], bool]) -> MakeLevel:
+    """Return what makes the share of the requests that something is true of."""
+    return _rate(is_event, lambda _: 1, is_share=True)
 
 
 def _over_objective(clusters: Clusters, objective: float | None) -> Level:
     """Make the share of the gaps that are longer than the objective."""
 
     def count_over(request: Request) -> int:
-        return len(request.gaps) - bisect_right(request.gaps, objective or 0.0)
+        gaps = _gaps(request)
+        return len(gaps) - bisect_right(gaps, objective or 0.0)
 
-    return _rate(count_over, lambda request: len(request.gaps), is_share=True)(clusters, None)
+    return _rate(count_over, lambda request: len(_gaps(request)), is_share=True)(clusters, None)
 
 
-def _first_token(request: Request) -> list[float]:
-    return [] if request.time_to_first_token is None else [request.time_to_first_token]
+def _first_token(request: Request) -> Sequence[float]:
+    """Return the time to the first token: infinite, where none came."""
+    if TTFT in request.set_aside:
+        return ()
+    return (math.inf if request.time_to_first_token is None else request.time_to_first_token,)
+
+
+def _gaps(request: Request) -> Sequence[float]:
+    return () if GAPS in request.set_aside else request.gaps
+
+
+def _end_to_end(request: Request) -> Sequence[float]:
+    """Return the time to the end: infinite, where the answer was not completed; none, where the caller left it."""
+    if request.outcome in _LEFT:
+        return ()
+    return (request.duration if request.outcome is Outcome.COMPLETED else math.inf,)
+
+
+def _has(outcome: Outcome) -> Callable[[Request], bool]:
+    return lambda request: request.outcome is outcome
+
+
+def _is_kept(request: Request) -> bool:
+    return PACE not in request.set_aside
+
+
+def _is_over(request: Request) -> bool:
+    return request.outcome is Outcome.COMPLETED
 
 
 QUANTITIES = (
-    Quantity("ttft_p50", "TTFT p50", Unit.SECONDS, _percentile(50, _first_token), percentile=50),
     *(
-        Quantity(f"itl_p{q}", f"ITL p{q}", Unit.SECONDS, _percentile(q, lambda request: request.gaps), percentile=q)
+        Quantity(f"ttft_p{q}", f"TTFT p{q}", Unit.SECONDS, _percentile(q, _first_token), percentile=q, field=TTFT)
+        for q in (50, 95, 99)
+    ),
+    *(
+        Quantity(f"itl_p{q}", f"ITL p{q}", Unit.SECONDS, _percentile(q, _gaps), percentile=q, field=GAPS)
         for q in (50, 95, 99)
     ),
     Quantity(
-        "tpot", "TPOT", Unit.SECONDS, _rate(lambda one: one.decode_time, lambda one: one.later_tokens, is_count=False)
+        "burst_to_burst",
+        "burst to burst",
+        Unit.SECONDS,
+        _mean(lambda one: one.buffered_time, lambda one: one.buffered_gaps),
     ),
-    Quantity("over_objective", "over objective", Unit.SHARE, _over_objective, needs_objective=True),
+    Quantity(
+        "tpot",
+        "TPOT",
+        Unit.SECONDS,
+        _mean(
+            lambda one: one.decode_time if _is_kept(one) else 0.0, lambda one: one.later_tokens if _is_kept(one) else 0
+        ),
+        field=PACE,
+    ),
+    Quantity("e2e_p50", "end to end p50", Unit.SECONDS, _percentile(50, _end_to_end), percentile=50, role=Role.SHOWN),
+    Quantity(
+        "speed",
+        "tokens",
+        Unit.TOKENS_PER_SECOND,
+        _mean(
+            lambda one: 0 if one.outcome in _LEFT else one.tokens,
+            lambda one: 0.0 if one.outcome in _LEFT else one.duration,
+        ),
+        direction=Direction.FASTER,
+        role=Role.SHOWN,
+    ),
+    Quantity(
+        "answer_length",
+        "answer length",
+        Unit.TOKENS,
+        _mean(lambda one: one.tokens if _is_over(one) else 0, lambda one: int(_is_over(one))),
+        direction=Direction.LONGER,
+        role=Role.SHOWN,
+    ),
+    Quantity(
+        "over_objective",
+        "over objective",
+        Unit.SHARE,
+        _over_objective,
+        needs_objective=True,
+        field=GAPS,
+        role=Role.ALARM,
+    ),
     Quantity(
         "stalls",
         "stalls/1,000 tokens",
         Unit.PER_THOUSAND_TOKENS,
         _rate(lambda one: one.stalls, lambda one: one.tokens, per=1_000),
+        role=Role.ALARM,
     ),
-    Quantity("truncated", "truncated", Unit.SHARE, _share(Outcome.TRUNCATED)),
-    Quantity("errors", "errors", Unit.SHARE, _share(Outcome.ERROR)),
+    Quantity("no_token", "no token", Unit.SHARE, _share(lambda one: one.time_to_first_token is None), role=Role.ALARM),
+    *(Quantity(key, key, Unit.SHARE, _share(_has(outcome)), role=Role.ALARM) for key, outcome in _OUTCOMES.items()),
 )
 """The rows of a model, in their order."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from otel_itl.core.measures import Measures
 from otel_itl.core.slo import PROFILES, Objectives
 from otel_itl.core.timeline import SECOND, Outcome
+from otel_itl.tools.report.certainty import Cause
 from otel_itl.tools.report.reading.streams import StoredStream
-from otel_itl.tools.report.set_aside import KnownCollector
+from otel_itl.tools.report.set_aside import KnownCollector, find_set_aside_cause
 from otel_itl.tools.report.stalls import collect_stalls, has_upstream_stall
 
 FIGURES: Final = {"TTFT": "time_to_first_token", "ITL p99": "itl_p99", "TPOT": "time_per_output_token"}
@@ -28,6 +29,7 @@ class Request:
     model: str
     """`PROVIDER / MODEL`."""
     time_to_first_token: float | None
+    """None: no token came."""
     gaps: array[float]
     """ITL samples, ascending."""
     decode_time: float
@@ -41,6 +43,13 @@ class Request:
     itl_objective: float | None
     """The ITL objective that it is judged by."""
     start_unix_ns: int = 0
+    duration: float = 0.0
+    """From the request to the end of the stream."""
+    buffered_gaps: float = 0.0
+    """Gaps from burst to burst, which `buffered_time` took; 0: no buffer on the way released it in bursts."""
+    buffered_time: float = 0.0
+    set_aside: Mapping[str, Cause] = field(default_factory=dict)
+    """Field of `Measures` → why the request is in no figure of it."""
     lowest: Request | None = None
     """The same with the least that its figures can be; None: they are exact."""
     highest: Request | None = None
@@ -48,7 +57,7 @@ class Request:
 
 
 def _collect_errors() -> dict[str, KnownCollector]:
-    return {title: KnownCollector(figure, leaves_out=False) for title, figure in FIGURES.items()}
+    return {title: KnownCollector(figure) for title, figure in FIGURES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +67,9 @@ class Side:
     name: str
     requests: list[Request] = field(default_factory=list)
     errors: Mapping[str, KnownCollector] = field(default_factory=_collect_errors)
-    """Title of a figure → of how many streams it is uncertain, and why."""
+    """Title of a figure → of how many streams it is uncertain or that are set aside, and why."""
+    described: list[dict[str, Any]] = field(default_factory=list)
+    """The streams as a page has them, if there will be one."""
 
     @property
     def first_unix_ns(self) -> int:
@@ -71,9 +82,10 @@ class Side:
         return len({request.cluster for request in self.requests})
 
 
-def add_stream(side: Side, stream: StoredStream, objectives: Objectives | None) -> None:
-    """Add a stream to a side; `objectives` as for `reduce_stream`."""
-    side.requests.append(reduce_stream(stream, objectives))
+def add_stream(side: Side, stream: StoredStream, objectives: Objectives | None, run: str | None = None) -> None:
+    """Add a stream to a side; `objectives` as for `reduce_stream`; `run`: its cluster, None: its session."""
+    request = reduce_stream(stream, objectives)
+    side.requests.append(request if run is None else replace(request, cluster=run))
     for title, figure in FIGURES.items():
         if getattr(stream.measures, figure) is not None:
             side.errors[title].add(stream)
@@ -101,7 +113,16 @@ def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Reques
         outcome=stream.timeline.outcome,
         itl_objective=_itl_objective(stream, objectives),
         start_unix_ns=stream.timeline.request_unix_ns,
+        duration=measures.duration,
+        set_aside={
+            figure: cause
+            for figure in FIGURES.values()
+            if getattr(measures, figure) is not None and (cause := find_set_aside_cause(stream, figure)) is not None
+        },
     )
+    if measures.buffered_pace and measures.decode_time:
+        time = measures.decode_time
+        request = replace(request, buffered_gaps=time / measures.buffered_pace, buffered_time=time)
     if not measures.bounds:
         return request
     lowest, highest = (_bound(request, measures, end) for end in (0, 1))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +16,12 @@ from scipy import stats
 from otel_itl.tools.compare.levels import Floats, Level
 
 CONFIDENCE = 0.95
-_CELLS_AT_ONCE = 4_000_000
+_CELLS_AT_ONCE = 500_000
 """Weights in memory at a time."""
 
 Indices = NDArray[np.intp]
 Bools = NDArray[np.bool_]
+T = TypeVar("T", bound=np.generic)
 Effect = Callable[[Floats, Floats], Floats]
 """Weights of A's and of B's clusters, `(resamples, clusters)` each → the effect of each resample, a log ratio."""
 
@@ -57,50 +59,69 @@ class Interval:
     standard_error: float
 
 
-def permutation_p(effect: Effect, design: Design, resamples: int, random: np.random.Generator) -> float:
-    """Return the two-sided p-value of an effect, where labels of clusters are exchanged between the sides.
-
-    scipy's `permutation_test` knows no strata; with one stratum the result is the same. The observed labels count as
-    one of the permutations, so that the test keeps its level exactly.
+class Resamples:
+    """The exchanges of labels and the draws of clusters of a design, which all rows of these clusters share.
 
     Args:
-        effect: the log ratio of two weightings.
         design: which cluster is on which side.
-        resamples: number of random permutations.
+        count: of exchanges, and of draws.
         random: where they come from.
     """
-    weights_a, weights_b = design.weights()
-    observed = abs(float(effect(weights_a[np.newaxis], weights_b[np.newaxis])[0]))
-    if not np.isfinite(observed):
-        return 1.0
-    as_extreme = 1
-    for size in _batches(resamples, len(design.is_b)):
-        is_b = _permute_labels(design, size, random)
-        permuted = effect((~is_b).astype(float), is_b.astype(float))
-        # A permutation in which one side has no sample says nothing against the observed one.
-        as_extreme += int(np.sum(~(np.abs(permuted) < observed - 1e-12)))
-    return as_extreme / (resamples + 1)
+
+    def __init__(self, design: Design, count: int, random: np.random.Generator) -> None:
+        self.design = design
+        self._labels = _permute_labels(design, count, random)
+        self._drawn = None if design.fewest < 2 else _draw_clusters(design, count, random)  # noqa: PLR2004 - no spread
+
+    def permutation_p(self, effect: Effect) -> float:
+        """Return the two-sided p-value of an effect, where labels of clusters are exchanged between the sides.
+
+        scipy's `permutation_test` knows no strata; with one stratum the result is the same. The observed labels count
+        as one of the permutations, so that the test keeps its level exactly.
+        """
+        observed = abs(_observe(effect, self.design))
+        if np.isnan(observed):
+            return 1.0
+        as_extreme = 1
+        for labels in _batches(self._labels):
+            permuted = effect((~labels).astype(float), labels.astype(float))
+            # A permutation in which one side has no sample says nothing against the observed one.
+            as_extreme += int(np.sum(~(np.abs(permuted) < observed - 1e-12)))
+        return as_extreme / (len(self._labels) + 1)
+
+    def bootstrap_interval(self, effect: Effect) -> Interval | None:
+        """Return the 95 % interval of an effect by resampling clusters within their side and stratum.
+
+        Percentiles of the resampled effects, taken further out as a t-distribution of as many clusters asks (Hesterberg
+        2015, "What Teachers Should Know About the Bootstrap", 5.3). BCa covers less here, and of tails clearly less. A
+        resample whose effect is not known may be anywhere: it is at both ends.
+
+        Returns:
+            The interval; None with fewer than two clusters on a side, or where no resample has an effect.
+        """
+        if self._drawn is None:
+            return None
+        is_b = self.design.is_b
+        drawn = np.concatenate([effect(weights * ~is_b, weights * is_b) for weights in self._draw()])
+        known = drawn[np.isfinite(drawn)]
+        if np.isnan(drawn).all():
+            return None
+        tail = _tail(self.design.fewest)
+        # Without interpolation, which has no value between a number and infinity.
+        low = np.quantile(np.nan_to_num(drawn, nan=-np.inf, posinf=np.inf, neginf=-np.inf), tail, method="lower")
+        high = np.quantile(np.nan_to_num(drawn, nan=np.inf, posinf=np.inf, neginf=-np.inf), 1 - tail, method="higher")
+        return Interval(
+            low=float(low), high=float(high), standard_error=float(np.std(known)) if known.size == drawn.size else 0.0
+        )
+
+    def _draw(self) -> Iterator[Floats]:
+        """Yield the drawn clusters as weights."""
+        return (drawn.astype(float) for drawn in _batches(np.empty((0, 0)) if self._drawn is None else self._drawn))
 
 
-def bootstrap_interval(effect: Effect, design: Design, resamples: int, random: np.random.Generator) -> Interval | None:
-    """Return the 95 % interval of an effect by resampling clusters within their side and stratum.
-
-    Percentiles of the resampled effects, taken further out as a t-distribution of as many clusters asks (Hesterberg
-    2015, "What Teachers Should Know About the Bootstrap", 5.3). BCa covers less here, and of tails clearly less.
-
-    Returns:
-        The interval; None with fewer than two clusters on a side, or where no resample has a finite effect.
-    """
-    if design.fewest < 2:  # noqa: PLR2004 - a single cluster has no spread
-        return None
-    batches = _batches(resamples, len(design.is_b))
-    drawn = np.concatenate([effect(*_draw_sides(design, size, random)) for size in batches])
-    drawn = drawn[np.isfinite(drawn)]
-    if not drawn.size:
-        return None
-    tail = _tail(design.fewest)
-    low, high = np.quantile(drawn, [tail, 1 - tail])
-    return Interval(low=float(low), high=float(high), standard_error=float(np.std(drawn)))
+def _observe(effect: Effect, design: Design) -> float:
+    """Return the effect of the clusters as they are."""
+    return float(effect(*(weights[np.newaxis] for weights in design.weights()))[0])
 
 
 def draw_weights(clusters: int, size: int, random: np.random.Generator) -> Floats:
@@ -118,8 +139,7 @@ def level_interval(
     """
     if clusters < 2:  # noqa: PLR2004 - a single cluster has no spread
         return None
-    batches = _batches(resamples, clusters)
-    drawn = np.concatenate([level.of(draw_weights(clusters, size, random)) for size in batches])
+    drawn = np.concatenate([level.of(weights) for weights in _batches(draw_weights(clusters, resamples, random))])
     known = drawn[~np.isnan(drawn)]
     if not known.size:
         return None
@@ -131,22 +151,22 @@ def level_interval(
 def _permute_labels(design: Design, size: int, random: np.random.Generator) -> Bools:
     """Shuffle the labels within each stratum; return `is_b` of each permutation, `(size, clusters)`."""
     by_stratum = np.argsort(design.strata, kind="stable")
-    keys = design.strata[by_stratum] + random.random((size, len(by_stratum)))  # shuffles within a stratum alone
-    labels = np.empty(keys.shape, dtype=bool)
-    labels[:, by_stratum] = design.is_b[by_stratum][np.argsort(keys, axis=1)]
+    labels = np.empty((size, len(by_stratum)), dtype=bool)
+    for row in labels:
+        keys = design.strata[by_stratum] + random.random(len(by_stratum))  # shuffles within a stratum alone
+        row[by_stratum] = design.is_b[by_stratum][np.argsort(keys)]
     return labels
 
 
-def _draw_sides(design: Design, size: int, random: np.random.Generator) -> tuple[Floats, Floats]:
-    """Return how often each cluster is drawn, `(size, clusters)`, for A and for B: that of the other side is 0."""
+def _draw_clusters(design: Design, size: int, random: np.random.Generator) -> NDArray[np.uint16]:
+    """Return how often each cluster is drawn, `(size, clusters)`: as many of each side and stratum as there are."""
     if design.is_paired:
-        weights = draw_weights(design.fewest, size, random)[:, design.strata]
-    else:
-        weights = np.zeros((size, len(design.is_b)))
-        for group in np.unique(np.stack([design.strata, design.is_b]), axis=1).T:
-            members = np.flatnonzero((design.strata == group[0]) & (design.is_b == group[1]))
-            weights[:, members] = draw_weights(len(members), size, random)
-    return weights * ~design.is_b, weights * design.is_b
+        return draw_weights(design.fewest, size, random)[:, design.strata].astype(np.uint16)
+    weights = np.zeros((size, len(design.is_b)), dtype=np.uint16)
+    for group in np.unique(np.stack([design.strata, design.is_b]), axis=1).T:
+        members = np.flatnonzero((design.strata == group[0]) & (design.is_b == group[1]))
+        weights[:, members] = draw_weights(len(members), size, random)
+    return weights
 
 
 def _tail(clusters: int) -> float:
@@ -155,8 +175,8 @@ def _tail(clusters: int) -> float:
     return float(stats.norm.cdf(quantile))
 
 
-def _batches(resamples: int, clusters: int) -> Iterator[int]:
-    """Yield sizes of batches that together are all resamples and that fit into memory."""
-    at_once = max(_CELLS_AT_ONCE // max(clusters, 1), 1)
-    for start in range(0, resamples, at_once):
-        yield min(at_once, resamples - start)
+def _batches(resamples: NDArray[T]) -> Iterator[NDArray[T]]:
+    """Yield rows of resamples, as many as fit into memory as weights."""
+    at_once = max(_CELLS_AT_ONCE // max(resamples.shape[1], 1), 1)
+    for start in range(0, len(resamples), at_once):
+        yield resamples[start : start + at_once]

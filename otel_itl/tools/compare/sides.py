@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from otel_itl.core.moments import format_time
 from otel_itl.core.slo import Objectives
 from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.compare.requests import Side, add_stream
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
-from otel_itl.tools.report.reading.streams import read_streams
+from otel_itl.tools.report.reading.streams import StoredStream, read_streams
 
 _MAX_NAMED = 8
 """Values of an attribute that a message names."""
@@ -20,76 +21,82 @@ class CannotSplitError(CommandError):
     """The input does not have two sides; the message is one sentence that names what it has."""
 
 
-def read_by_attribute(
-    sources: Sequence[str], split: str, skipped: SkippedInput, objectives: Objectives | None
-) -> tuple[Side, Side]:
-    """Read files and split their streams by an attribute; one with another value, or with none, is in neither side.
+class SideReader:
+    """Reads the sides of a comparison.
 
     Args:
-        sources: the files.
-        split: the attribute, of the span or its resource: the two values that there are, in the order of their first
-            requests. Or `ATTRIBUTE=A,B`.
         skipped: counts what is skipped.
         objectives: whose ITL objective gaps are judged by; None: the one on their span.
-
-    Raises:
-        UnreadableSourceError: a file cannot be read.
-        CannotSplitError: `split` is neither, or there are not two values, or more than two and none are chosen.
+        describe: describes a stream for a page; None: there is none.
     """
-    attribute, _, values = split.partition("=")
-    chosen = [value.strip() for value in values.split(",")] if values else []
-    if not attribute or (chosen and (len(chosen) != 2 or not all(chosen))):  # noqa: PLR2004 - two sides
-        raise CannotSplitError(f"--by {split!r} is not accepted: it takes an attribute, or ATTRIBUTE=A,B.")
-    sides: dict[str, Side] = {}
-    for stream in read_streams(sources, skipped, attribute):
-        if stream.group is not None and (not chosen or stream.group in chosen):
-            add_stream(sides.setdefault(stream.group, Side(name=stream.group)), stream, objectives)
-    if missing := next((value for value in chosen if value not in sides), None):
-        raise CannotSplitError(f"no stream has {attribute}={missing!r}.")
-    ordered = chosen or sorted(sides, key=lambda value: sides[value].first_unix_ns)
-    if len(ordered) != 2:  # noqa: PLR2004 - two sides
-        raise CannotSplitError(_describe_values(attribute, sides))
-    return sides[ordered[0]], sides[ordered[1]]
 
+    def __init__(
+        self,
+        skipped: SkippedInput,
+        objectives: Objectives | None = None,
+        describe: Callable[[StoredStream], dict[str, Any]] | None = None,
+    ) -> None:
+        self._skipped, self._objectives, self._describe = skipped, objectives, describe
 
-def read_by_time(
-    sources: Sequence[str], before: int, after: int, skipped: SkippedInput, objectives: Objectives | None
-) -> tuple[Side, Side]:
-    """Read files and split their streams by the time of the request: A is before `before`, B is from `after` on.
+    def read_files(self, sources: Sequence[str]) -> Side:
+        """Read files as one side; of several each is a run, which is resampled as a whole.
 
-    Those between the two Unix times (ns) are in neither side.
+        Raises:
+            UnreadableSourceError: one cannot be read.
+        """
+        side = Side(name=sources[0] if len(sources) == 1 else f"{len(sources)} runs, {sources[0]} …")
+        for source in sources:
+            for stream in read_streams([source], self._skipped):
+                self._add(side, stream, run=source if len(sources) > 1 else None)
+        return side
 
-    Raises:
-        UnreadableSourceError: a file cannot be read.
-    """
-    a, b = Side(name=f"before {format_time(before)}"), Side(name=f"from {format_time(after)}")
-    for stream in read_streams(sources, skipped):
-        at = stream.timeline.request_unix_ns
-        if at < before or at >= after:
-            add_stream(a if at < before else b, stream, objectives)
-    return a, b
+    def read_by_attribute(self, sources: Sequence[str], split: str) -> tuple[Side, Side]:
+        """Read files and split their streams by an attribute; one with another value, or with none, is in neither side.
 
+        Args:
+            sources: the files.
+            split: the attribute, of the span or its resource: the two values that there are, in the order of their
+                first requests. Or `ATTRIBUTE=A,B`.
 
-def read_runs(sources: Sequence[str], skipped: SkippedInput, objectives: Objectives | None) -> list[Side]:
-    """Read each file as one run; returns those that have streams, in order of their first requests.
+        Raises:
+            UnreadableSourceError: a file cannot be read.
+            CannotSplitError: `split` is neither, or there are not two values, or more than two and none are chosen.
+        """
+        attribute, _, values = split.partition("=")
+        chosen = [value.strip() for value in values.split(",")] if values else []
+        if not attribute or (chosen and (len(chosen) != 2 or not all(chosen))):  # noqa: PLR2004 - two sides
+            raise CannotSplitError(f"--by {split!r} is not accepted: it takes an attribute, or ATTRIBUTE=A,B.")
+        sides: dict[str, Side] = {}
+        for stream in read_streams(sources, self._skipped, attribute):
+            if stream.group is not None and (not chosen or stream.group in chosen):
+                self._add(sides.setdefault(stream.group, Side(name=stream.group)), stream)
+        if missing := next((value for value in chosen if value not in sides), None):
+            raise CannotSplitError(f"no stream has {attribute}={missing!r}.")
+        ordered = chosen or sorted(sides, key=lambda value: sides[value].first_unix_ns)
+        if len(ordered) != 2:  # noqa: PLR2004 - two sides
+            raise CannotSplitError(_describe_values(attribute, sides))
+        return sides[ordered[0]], sides[ordered[1]]
 
-    Raises:
-        UnreadableSourceError: a file cannot be read.
-    """
-    runs = [read_file(source, skipped, objectives) for source in sources]
-    return sorted((run for run in runs if run.requests), key=lambda run: run.first_unix_ns)
+    def read_by_time(self, sources: Sequence[str], before: int, after: int) -> tuple[Side, Side]:
+        """Read files and split their streams by the time of the request: A is before `before`, B is from `after` on.
 
+        Those between the two Unix times (ns) are in neither side.
 
-def read_file(source: str, skipped: SkippedInput, objectives: Objectives | None) -> Side:
-    """Read a file as one side.
+        Raises:
+            UnreadableSourceError: a file cannot be read.
+        """
+        a, b = Side(name=f"before {format_time(before)}"), Side(name=f"from {format_time(after)}")
+        for stream in read_streams(sources, self._skipped):
+            at = stream.timeline.request_unix_ns
+            if at < before or at >= after:
+                self._add(a if at < before else b, stream)
+        return a, b
 
-    Raises:
-        UnreadableSourceError: it cannot be read.
-    """
-    side = Side(name=source)
-    for stream in read_streams([source], skipped):
-        add_stream(side, stream, objectives)
-    return side
+    def _add(self, side: Side, stream: StoredStream, run: str | None = None) -> None:
+        """Add a stream to a side."""
+        add_stream(side, stream, self._objectives, run)
+        if self._describe is not None:
+            side.described.append(self._describe(stream))
 
 
 def _describe_values(attribute: str, sides: Mapping[str, Side]) -> str:

@@ -8,44 +8,40 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-import numpy as np
 from scipy import stats
 
+from otel_itl.tools.compare.quantities import Direction
 from otel_itl.tools.compare.resampling import CONFIDENCE, Interval
+from otel_itl.tools.statistics.holm import adjust_p_values
 
 ALPHA = 1 - CONFIDENCE
 _POWER = 0.9
 """How likely `enough` makes an answer of a difference that is none."""
+_DOUBT = 0.2
+"""How likely the clusters vary by more than `enough` allows for."""
 
 
 class Answer(str, Enum):
     """What is known of a difference."""
 
     SLOWER = "slower"
+    SLOWER_SOMEHOW = "slower, by how much is not known"
+    """Slower than A, and it is not known whether by more than the margin."""
     SAME = "same"
+    NOT_SLOWER = "not slower"
+    """The same or faster."""
     FASTER = "faster"
+    LONGER = "longer"
+    SHORTER = "shorter"
     NOT_ENOUGH_DATA = "not enough data"
     MACHINE_DECIDES = "machine decides"
     """It depends on when chunks came, which what the caller's machine did leaves open within bounds."""
+    BUFFERED = "buffered"
+    """A proxy or a server on the way made the figure what it is."""
 
 
-UNKNOWN: Final = frozenset({Answer.NOT_ENOUGH_DATA, Answer.MACHINE_DECIDES})
-"""Answers that leave open whether B is slower."""
-
-
-def adjust_p_values(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values for being several (Holm 1979), in their order.
-
-    Where nothing differs, 5 % of all families then have one below 0.05.
-    """
-    if not p_values:
-        return []
-    values = np.asarray(p_values, dtype=float)
-    order = np.argsort(values, kind="stable")
-    stepped = values[order] * np.arange(len(values), 0, -1)
-    adjusted = np.empty(len(values))
-    adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0)
-    return [float(value) for value in adjusted]
+UNKNOWN: Final = frozenset({Answer.SLOWER_SOMEHOW, Answer.NOT_ENOUGH_DATA, Answer.MACHINE_DECIDES, Answer.BUFFERED})
+"""Answers that leave open whether B is slower by more than the margin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +63,18 @@ class Estimate:
     @property
     def ratio_interval(self) -> tuple[float, float] | None:
         """The 95 % interval of the ratio."""
-        return None if self.interval is None else (math.exp(self.interval.low), math.exp(self.interval.high))
+        if self.interval is None:
+            return None
+        low, high = (
+            math.exp(min(end, 700.0)) if end < math.inf else math.inf for end in (self.interval.low, self.interval.high)
+        )
+        return low, high
 
 
-def answer_estimates(estimates: Sequence[Estimate], clusters: Sequence[int], margin: float) -> list[Estimate]:
-    """Answer the estimates of all rows, given the clusters on the smaller side of each.
+def answer_estimates(
+    estimates: Sequence[Estimate], clusters: Sequence[int], directions: Sequence[Direction], margin: float
+) -> list[Estimate]:
+    """Answer the estimates of all rows, given the clusters on the smaller side of each, and what a higher figure means.
 
     The p-values are adjusted over all of them; an estimate without one stays as it is.
     """
@@ -79,17 +82,33 @@ def answer_estimates(estimates: Sequence[Estimate], clusters: Sequence[int], mar
     return [
         one
         if one.p is None or one.interval is None
-        else _answer_one(replace(one, adjusted_p=next(adjusted)), one.interval, count, margin)
-        for one, count in zip(estimates, clusters, strict=True)
+        else _answer_one(replace(one, adjusted_p=next(adjusted)), one.interval, count, direction, margin)
+        for one, count, direction in zip(estimates, clusters, directions, strict=True)
     ]
 
 
-def _answer_one(estimate: Estimate, interval: Interval, clusters: int, margin: float) -> Estimate:
+def _answer_one(estimate: Estimate, interval: Interval, clusters: int, direction: Direction, margin: float) -> Estimate:
     """Return an estimate with its answer, and how many clusters would be enough for one where there is none."""
-    found, why = answer(interval, estimate.adjusted_p or 0.0, margin)
+    is_mirrored = direction is Direction.FASTER
+    slowness = (
+        Interval(low=-interval.high, high=-interval.low, standard_error=interval.standard_error)
+        if is_mirrored
+        else interval
+    )
+    found, why = answer(slowness, estimate.adjusted_p or 0.0, margin)
     enough = enough_clusters(interval, clusters, margin) if why else None
     is_more = enough is not None and enough > clusters
+    if direction is Direction.LONGER:
+        found = _OF_LENGTHS.get(found, found)
     return replace(estimate, answer=found, why=why, enough=enough if is_more else None)
+
+
+_OF_LENGTHS: Final = {
+    Answer.SLOWER: Answer.LONGER,
+    Answer.SLOWER_SOMEHOW: Answer.LONGER,
+    Answer.FASTER: Answer.SHORTER,
+    Answer.NOT_SLOWER: Answer.NOT_ENOUGH_DATA,
+}
 
 
 def answer(interval: Interval, adjusted_p: float, margin: float) -> tuple[Answer, str]:
@@ -101,11 +120,18 @@ def answer(interval: Interval, adjusted_p: float, margin: float) -> tuple[Answer
         margin: the relative difference that does not matter, such as 0.05.
     """
     up, down = math.log1p(margin), math.log1p(-margin)
+    is_different = adjusted_p < ALPHA
     if down < interval.low and interval.high < up:
         return Answer.SAME, ""
-    if interval.low > up or interval.high < down:
-        if adjusted_p < ALPHA:
-            return Answer.SLOWER if interval.low > up else Answer.FASTER, ""
+    if is_different and interval.low > up:
+        return Answer.SLOWER, ""
+    if is_different and interval.high < down:
+        return Answer.FASTER, ""
+    if interval.high < up:
+        return Answer.NOT_SLOWER, ""
+    if is_different and interval.low > 0:
+        return Answer.SLOWER_SOMEHOW, "the interval crosses the margin"
+    if interval.low > up:
         why = f"the interval is beyond the margin, but p, adjusted for all rows, is not below {ALPHA:.2g}"
     elif interval.high - interval.low > up - down:
         why = "the interval is wider than the margin"
@@ -117,10 +143,13 @@ def answer(interval: Interval, adjusted_p: float, margin: float) -> tuple[Answer
 def enough_clusters(interval: Interval, clusters: int, margin: float) -> int | None:
     """Return about how many clusters a side make `SAME` likely where nothing has changed; None: cannot be estimated.
 
-    With that number the interval fits into the margin in 90 % of cases, if the clusters vary as they do now.
+    With that number the interval fits into the margin in 90 % of cases. How much the clusters vary is itself known from
+    these few alone: the number is for the most that they may vary (80 % confidence).
     """
-    if interval.standard_error <= 0:
+    if interval.standard_error <= 0 or clusters < 2:  # noqa: PLR2004 - no spread
         return None
     needed = stats.norm.ppf(1 - ALPHA / 2) + stats.norm.ppf((1 + _POWER) / 2)
-    ratio = interval.standard_error * needed / math.log1p(margin)
-    return max(math.ceil(clusters * ratio**2), 2)
+    most = math.sqrt((clusters - 1) / stats.chi2.ppf(_DOUBT, clusters - 1))
+    ratio = most * interval.standard_error * needed / math.log1p(margin)
+    enough = max(clusters * ratio**2, 3.0)
+    return math.ceil(enough * (stats.t.ppf(1 - ALPHA / 2, enough - 1) / stats.norm.ppf(1 - ALPHA / 2)) ** 2)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from otel_itl.tools.compare.levels import Floats, Percentile, Rate
-from otel_itl.tools.compare.resampling import Design, Effect, bootstrap_interval, level_interval, permutation_p
+from otel_itl.tools.compare.resampling import Design, Effect, Resamples, level_interval
 
 VALUES = np.array([1.0, 2.0, 3.0, 4.0, 3.0, 5.0, 6.0, 8.0])
 IS_B = np.array([False] * 4 + [True] * 4)
@@ -44,26 +44,27 @@ def all_labels(places: list[int], count: int) -> list[np.ndarray]:
 
 
 def test_the_p_value_is_that_of_all_permutations() -> None:
-    found = permutation_p(effect_of(VALUES), design(), 20_000, np.random.default_rng(1))
+    found = Resamples(design(), 20_000, np.random.default_rng(1)).permutation_p(effect_of(VALUES))
     assert found == pytest.approx(exact_p(all_labels(list(range(8)), 4)), abs=0.01)
 
 
 def test_labels_are_exchanged_within_their_stratum_only() -> None:
     strata = [0, 0, 1, 1, 0, 0, 1, 1]
     within = [one | other for one in all_labels([0, 1, 4, 5], 2) for other in all_labels([2, 3, 6, 7], 2)]
-    found = permutation_p(effect_of(VALUES), design(strata=strata), 20_000, np.random.default_rng(1))
+    found = Resamples(design(strata=strata), 20_000, np.random.default_rng(1)).permutation_p(effect_of(VALUES))
     assert found == pytest.approx(exact_p(within), abs=0.01)
 
 
 def test_pairs_are_exchanged_within_each_pair() -> None:
     flips = [IS_B ^ np.tile(chosen, 2) for chosen in itertools.product([False, True], repeat=4)]
-    found = permutation_p(effect_of(VALUES), design(strata=PAIRS, is_paired=True), 20_000, np.random.default_rng(1))
+    paired = design(strata=PAIRS, is_paired=True)
+    found = Resamples(paired, 20_000, np.random.default_rng(1)).permutation_p(effect_of(VALUES))
     assert found == pytest.approx(exact_p(flips), abs=0.01)
 
 
 def test_an_unknown_effect_has_no_evidence() -> None:
     with np.errstate(all="ignore"):
-        found = permutation_p(effect_of(np.zeros(8)), design(), 99, np.random.default_rng(1))
+        found = Resamples(design(), 99, np.random.default_rng(1)).permutation_p(effect_of(np.zeros(8)))
     assert found == 1.0
 
 
@@ -71,7 +72,7 @@ def test_an_unknown_effect_has_no_evidence() -> None:
 def test_an_interval_contains_the_observed_effect(clusters: int) -> None:
     values = np.random.default_rng(2).lognormal(0, 0.5, 2 * clusters)
     is_b = np.repeat([False, True], clusters)
-    found = bootstrap_interval(effect_of(values), design(is_b), 999, np.random.default_rng(1))
+    found = Resamples(design(is_b), 999, np.random.default_rng(1)).bootstrap_interval(effect_of(values))
     observed = np.log(values[is_b].mean() / values[~is_b].mean())
     assert found is not None
     assert found.low < observed < found.high
@@ -79,21 +80,22 @@ def test_an_interval_contains_the_observed_effect(clusters: int) -> None:
 
 def test_few_clusters_make_an_interval_wider_than_its_percentiles() -> None:
     values = np.random.default_rng(3).lognormal(0, 0.5, 8)
-    found = bootstrap_interval(effect_of(values), design(), 4_999, np.random.default_rng(1))
+    found = Resamples(design(), 4_999, np.random.default_rng(1)).bootstrap_interval(effect_of(values))
     assert found is not None
     assert found.high - found.low > 2 * 1.96 * found.standard_error
 
 
 def test_a_pair_of_the_same_script_is_drawn_as_one() -> None:
     values = np.array([1.0, 10.0, 100.0, 1_000.0, 2.0, 20.0, 200.0, 2_000.0])
-    found = bootstrap_interval(effect_of(values), design(strata=PAIRS, is_paired=True), 999, np.random.default_rng(1))
+    paired = design(strata=PAIRS, is_paired=True)
+    found = Resamples(paired, 999, np.random.default_rng(1)).bootstrap_interval(effect_of(values))
     assert found is not None
     assert (round(np.exp(found.low), 6), round(np.exp(found.high), 6)) == (2.0, 2.0)
 
 
 def test_a_single_cluster_has_no_interval() -> None:
     alone = design(np.array([False, True, True]))
-    assert bootstrap_interval(effect_of(np.ones(3)), alone, 99, np.random.default_rng(1)) is None
+    assert Resamples(alone, 99, np.random.default_rng(1)).bootstrap_interval(effect_of(np.ones(3))) is None
 
 
 def test_the_interval_of_a_mean_of_clusters_is_about_a_t_interval() -> None:

@@ -180,7 +180,6 @@ def test_a_file_without_a_stream_is_exit_code_2_and_one_sentence(
         ["report", "--explain"],
         ["report", "--html", "out"],
         ["report", "--perfetto", "out"],
-        ["compare", "--otava", "out"],
         ["compare", "{file}"],
         ["sweep", "http://localhost:1", "--model", "m", "--from"],
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -31,6 +32,7 @@ def comparison_to_json(comparison: Comparison, sentence: str, code: int) -> str:
         "a": _side(comparison.a),
         "b": _side(comparison.b),
         "rows": [_row(row) for row in comparison.rows],
+        "has_no_common_model": comparison.has_no_common_model,
         "only_in": [{"model": model, "side": side} for model, side in comparison.only_in],
     }
     return json.dumps(data, indent=2, ensure_ascii=False)
@@ -72,8 +74,8 @@ def _bound(row: Row, reading: Reading) -> dict[str, Any] | None:
 def _estimate(found: Estimate) -> dict[str, Any]:
     """Return what was found by one reading of the figures, in the types of JSON."""
     return {
-        "ratio": found.ratio,
-        "interval": found.ratio_interval,
+        "ratio": _finite(found.ratio),
+        "interval": found.ratio_interval and [_finite(end) for end in found.ratio_interval],
         "adjusted_p": found.adjusted_p,
         "answer": found.answer,
     }
@@ -81,4 +83,10 @@ def _estimate(found: Estimate) -> dict[str, Any]:
 
 def _figure(figure: Figure) -> dict[str, Any]:
     """Return a figure in the types of JSON."""
-    return asdict(figure) | {"design_effect": figure.design_effect}
+    more = {"value": _finite(figure.value), "is_infinite": figure.value == math.inf}
+    return asdict(figure) | more | {"design_effect": figure.design_effect}
+
+
+def _finite(number: float | None) -> float | None:
+    """Return a number that JSON has; None for infinity."""
+    return None if number == math.inf else number

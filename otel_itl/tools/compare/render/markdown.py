@@ -31,9 +31,6 @@ def _lines(comparison: Comparison, sentence: str) -> Iterator[str]:
             note = words.note_of(row, comparison)
             said = f"{answer}: {note}" if note else answer
             yield f"| {row.quantity.heading} | " + " | ".join([*cells, said]) + " |"
-    if missing := words.describe_missing_models(comparison, _escape):
-        yield ""
-        yield missing
 
 
 def _escape(text: str) -> str:

@@ -20,7 +20,12 @@ from otel_itl.tools.report.render.terminal import Terminal, print_to
 
 _STYLES: Final = {
     Answer.SLOWER: "bold red",
+    Answer.SLOWER_SOMEHOW: "red",
     Answer.SAME: "green",
+    Answer.NOT_SLOWER: "green",
+    Answer.LONGER: "",
+    Answer.SHORTER: "",
+    Answer.BUFFERED: "yellow",
     Answer.FASTER: "green",
     Answer.NOT_ENOUGH_DATA: "yellow",
     Answer.MACHINE_DECIDES: "yellow",
@@ -62,9 +67,6 @@ def _parts(comparison: Comparison, sentence: str, terminal: Terminal) -> Iterato
         if len(groups) > _MAX_NOTES:
             more = sum(map(len, groups[_MAX_NOTES:]))
             yield Text(f"  … and in {pluralize(more, 'more row')}: --json has them all.")
-    if not_compared := words.describe_missing_models(comparison, make_printable):
-        yield Text()
-        yield Text(f"{not_compared}.")
 
 
 def _note(rows: Sequence[Row], comparison: Comparison) -> str:

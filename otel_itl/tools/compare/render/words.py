@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import median_high
 from typing import Final
 
@@ -11,7 +12,7 @@ from otel_itl.core.error_format import append_error
 from otel_itl.core.measures import MIN_UNCERTAIN_SHARE
 from otel_itl.tools.compare.comparison import Comparison, Figure, Row
 from otel_itl.tools.compare.gate import deciding_rows, required_rows
-from otel_itl.tools.compare.quantities import Quantity, Unit
+from otel_itl.tools.compare.quantities import Direction, Quantity, Unit
 from otel_itl.tools.compare.requests import Side
 from otel_itl.tools.compare.verdicts import UNKNOWN, Answer
 from otel_itl.tools.report.certainty import (
@@ -26,38 +27,93 @@ HEADINGS = ("A", "B", "B / A", "95 % interval", "p", "answer")
 PAIRED: Final = "Both sides have the same sessions or requests: each is compared with itself."
 _MACHINE_DECIDES: Final = "The caller's machine decides whether B is slower"
 _SAID_OF_ROWS: Final = {
+    Answer.SLOWER_SOMEHOW: ("is slower by what is not known", "are slower by what is not known"),
     Answer.SAME: ("is the same", "are the same"),
+    Answer.NOT_SLOWER: ("is not slower", "are not slower"),
     Answer.FASTER: ("is faster", "are faster"),
+    Answer.LONGER: ("is longer", "are longer"),
+    Answer.SHORTER: ("is shorter", "are shorter"),
     Answer.NOT_ENOUGH_DATA: ("has not enough data", "have not enough data"),
     Answer.MACHINE_DECIDES: ("depends on the caller's machine", "depend on the caller's machine"),
+    Answer.BUFFERED: ("is buffered", "are buffered"),
 }
 """Answer → what is said of one row, and of several."""
+_MAX_NAMED: Final = 3
 
 
 def headline(comparison: Comparison, keys: Sequence[str]) -> str:
-    """Return the answer in one sentence, from the rows that decide."""
-    rows = deciding_rows(comparison, keys)
+    """Return the answer in a few sentences, from the rows that decide, and what of the sides was not compared."""
     if comparison.is_identical:
-        return "B is the same as A: both sides have the same streams."
+        return "Both sides have the same streams."
+    return " ".join(filter(None, [_answer(comparison, keys), describe_models(comparison)]))
+
+
+def _answer(comparison: Comparison, keys: Sequence[str]) -> str:
+    """Return what the rows that decide say."""
+    rows = deciding_rows(comparison, keys)
     slower = [row for row in rows if row.answer is Answer.SLOWER]
     if slower:
-        clearest = max(slower, key=lambda row: (row.measured.ratio_interval or (0.0, 0.0))[0])
+        clearest = max(slower, key=_find_least)
         return f"B is slower{_share(slower, rows, comparison)}: {describe_row(clearest)}."
     required = required_rows(comparison, keys)
     if not required:
         return "Not enough data to know whether B is slower: no row of those chosen can be compared."
+    somehow = [row for row in rows if row.answer is Answer.SLOWER_SOMEHOW]
+    if somehow:
+        clearest = max(somehow, key=_find_least)
+        lead = f"B is slower{_share(somehow, rows, comparison)}, but by how much is not known"
+        return f"{lead}: {describe_row(clearest)}."
     if any(row.answer in UNKNOWN for row in required):
         return _describe_unknown(rows, comparison)
     faster = [row for row in rows if row.answer is Answer.FASTER]
+    unknown = dict.fromkeys(row.quantity.title for row in rows if row.answer in UNKNOWN)
+    rest = f"; {_list(list(unknown))}: not known" if unknown else ""
+    tested = "latency" if len(required) < len(rows) else "chosen row"
+    said = f"No {tested} is slower by more than {comparison.margin * 100:.3g} %{rest}."
     if faster:
         best = min(faster, key=lambda row: row.measured.ratio or 1.0)
-        return f"B is not slower, and in part faster: {describe_row(best)}."
-    return f"B is the same as A: no latency differs by more than {comparison.margin * 100:.3g} %."
+        return f"{said} In part B is faster: {describe_row(best)}."
+    return said
+
+
+def _find_least(row: Row) -> float:
+    """Return by how much B is slower at least, as a ratio."""
+    low, high = row.measured.ratio_interval or (0.0, 0.0)
+    return 1 / high if row.quantity.direction is Direction.FASTER and high else low
+
+
+def _list(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def describe_models(comparison: Comparison) -> str:
+    """Return in one sentence how the models of the sides differ; empty if they do not."""
+    if not comparison.only_in:
+        return ""
+    if comparison.has_no_common_model:
+        a, b = (sorted({request.model for request in side.requests}) for side in comparison.sides.values())
+        said = f"The sides have no model in common: {_name_some(a)} of A is compared with {_name_some(b)} of B"
+        is_mixed = len(a) > 1 or len(b) > 1
+        return f"{said}; pooled over models, a figure shows their mix as well." if is_mixed else f"{said}."
+    models = {
+        letter: [model for model, name in comparison.only_in if name == side.name]
+        for letter, side in comparison.sides.items()
+    }
+    parts = [f"{_name_some(lacking)} is in {letter} alone" for letter, lacking in models.items() if lacking]
+    return f"Not all is compared: {', '.join(parts)}."
+
+
+def _name_some(models: Sequence[str]) -> str:
+    """Return the first of some models: `a / b, c / d and 3 more`."""
+    more = f" and {len(models) - _MAX_NAMED:,} more" if len(models) > _MAX_NAMED else ""
+    return ", ".join(models[:_MAX_NAMED]) + more
 
 
 def describe_row(row: Row) -> str:
     """Return a row as a clause: `ITL p99 of openai / m is 1.32 times A's (1.18 to 1.47)`."""
-    return f"{_name(row)} is {format_three_digits(row.measured.ratio)} times A's ({format_interval(row)})"
+    if row.measured.ratio == math.inf:
+        return f"{_name(row)} is infinite, unlike A's"
+    return f"{_name(row)} is {format_ratio(row.measured.ratio)} times A's ({format_interval(row)})"
 
 
 def _describe_unknown(rows: Sequence[Row], comparison: Comparison) -> str:
@@ -78,7 +134,7 @@ def _describe_unknown(rows: Sequence[Row], comparison: Comparison) -> str:
         sentences.append(f"{_name(missing[0])}: {note_of(missing[0], comparison)}.")
     elif missing and not suspects and (enough := [row.measured.enough for row in missing if row.measured.enough]):
         amount = _format_clusters(median_high(enough), comparison)
-        sentences.append(f"About {amount} a side would be enough for half of these.")
+        sentences.append(f"About {amount} a side would be enough for half of these, if nothing has changed.")
     if deciding:
         errors = (error for side in comparison.sides.values() for error in side.errors.values())
         sentences.append(find_remedy(error.summary() for error in errors))
@@ -128,7 +184,7 @@ def cells_of(row: Row) -> tuple[str, ...]:
     return (
         format_figure(row.a, row.quantity),
         format_figure(row.b, row.quantity),
-        format_three_digits(row.measured.ratio),
+        format_ratio(row.measured.ratio),
         format_interval(row),
         format_p(row.measured.adjusted_p),
         row.answer.value,
@@ -139,13 +195,8 @@ def note_of(row: Row, comparison: Comparison) -> str:
     """Return why a row is not known, and what would be enough; empty for the other answers."""
     if not row.why or row.measured.enough is None:
         return row.why
-    return f"{row.why}; about {_format_clusters(row.measured.enough, comparison)} a side would be enough"
-
-
-def describe_missing_models(comparison: Comparison, escape: Callable[[str], str]) -> str:
-    """Return the models that one side alone has, and so are not compared; empty where there are none."""
-    models = ", ".join(f"{escape(model)} (only in {escape(side)})" for model, side in comparison.only_in)
-    return f"Not compared: {models}" if models else ""
+    amount = _format_clusters(row.measured.enough, comparison)
+    return f"{row.why}; about {amount} a side would be enough if nothing has changed"
 
 
 def _format_clusters(count: int, comparison: Comparison) -> str:
@@ -159,6 +210,8 @@ def format_figure(figure: Figure, quantity: Quantity) -> str:
     """Format the value of a figure in its unit, with what it may be less and more by."""
     if figure.value is None:
         return ABSENT
+    if figure.value == math.inf:
+        return "never"
     errors = (None if end is None else abs(end - figure.value) for end in (figure.lowest, figure.highest))
     if quantity.unit is Unit.SECONDS:
         below, above = (error if error and is_error_shown(error, figure.value) else None for error in errors)
@@ -171,7 +224,12 @@ def format_figure(figure: Figure, quantity: Quantity) -> str:
 def format_interval(row: Row) -> str:
     """Format the interval of a row's ratio, with two decimals, from ten on with three digits."""
     ends = row.measured.ratio_interval
-    return ABSENT if ends is None else " to ".join(map(format_three_digits, ends))
+    return ABSENT if ends is None else " to ".join(map(format_ratio, ends))
+
+
+def format_ratio(ratio: float | None) -> str:
+    """Format a ratio, which may be infinite."""
+    return "infinite" if ratio == math.inf else format_three_digits(ratio)
 
 
 def format_p(p: float | None) -> str:

@@ -1,0 +1,81 @@
+"""Estimates the effect of a row: the log ratio of B's figures to A's, its interval and its p-value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TypeGuard
+
+import numpy as np
+
+from otel_itl.core.measures import MIN_UNCERTAINTY
+from otel_itl.tools.compare.levels import Floats, Level, Rate
+from otel_itl.tools.compare.quantities import Quantity, Unit
+from otel_itl.tools.compare.rate_intervals import rate_interval
+from otel_itl.tools.compare.resampling import Effect, Resamples
+from otel_itl.tools.compare.verdicts import Estimate
+
+
+def estimate_effect(
+    levels: Sequence[Level], shares: Floats, resamples: Resamples, floors: Sequence[float] | None = None
+) -> Estimate:
+    """Estimate an effect, its interval, and its p-value; `shares` and `floors` as for `_effect`."""
+    effect = _effect(levels, shares, floors)
+    design = resamples.design
+    observed = float(effect(*(weights[np.newaxis] for weights in design.weights()))[0])
+    if math.isnan(observed):
+        return Estimate(why="a figure of 0, or of no sample, has no ratio")
+    rates = [level for level in levels if isinstance(level, Rate) and level.is_count]
+    interval = rate_interval(rates, shares, design) if rates else resamples.bootstrap_interval(effect)
+    if interval is None:
+        return Estimate(ratio=math.exp(observed), why="a single session or request has no spread")
+    return Estimate(ratio=math.exp(observed), interval=interval, p=resamples.permutation_p(effect))
+
+
+def find_shares(levels: Sequence[Level], requests: Sequence[int]) -> Floats:
+    """Return how much the ratio of each model counts: its share of the requests; of a rate, of the events.
+
+    A model without an event says nothing about a ratio.
+    """
+    counts = [float(level.sum_up(np.ones(len(level.sizes))).number) for level in levels if _is_count(level)]
+    of_each: Floats = np.asarray(counts or requests, dtype=float)
+    return of_each / float(of_each.sum())
+
+
+def _is_count(level: Level) -> TypeGuard[Rate]:
+    return isinstance(level, Rate) and level.is_count
+
+
+def _effect(levels: Sequence[Level], shares: Floats, floors: Sequence[float] | None = None) -> Effect:
+    """Return the effect of a row: the log ratio of B's figure to A's, averaged over the models by their shares.
+
+    Pooled rows average the models' own ratios, so that more requests to a slow model are not read as a slower model.
+    `floors` are what the figures of each model are at least taken for; None: 0, which has no ratio.
+    """
+    bounded = [one for one in zip(levels, floors or [0.0] * len(levels), shares, strict=True) if one[2]]
+
+    def effect(weights_a: Floats, weights_b: Floats) -> Floats:
+        """Return the log ratio of each resample, which may be infinite; NaN where no model has both."""
+        total, known = np.zeros(len(weights_a)), np.zeros(len(weights_a))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for level, floor, share in bounded:
+                figures = (np.maximum(level.of(weights), floor) for weights in (weights_a, weights_b))
+                log_a, log_b = (np.log(np.where(of_side > 0, of_side, np.nan)) for of_side in figures)
+                ratio = np.where(log_a == log_b, 0.0, log_b - log_a)  # two that are infinite are the same
+                is_known = ~np.isnan(ratio)
+                total += np.where(is_known, ratio * share, 0.0)
+                known += is_known * share
+            return np.asarray(total / np.where(known, known, np.nan))
+
+    return effect
+
+
+def find_floor(quantity: Quantity, level: Level, weights: tuple[Floats, Floats]) -> float:
+    """Return what the least of a latency is at least taken for: 1 ms, or the figure that was measured, if that is less.
+
+    The least of a figure that may be almost nothing on both sides would else have no ratio, or any.
+    """
+    if quantity.unit is not Unit.SECONDS:
+        return 0.0
+    measured = (level.shown(of_side) for of_side in weights)
+    return min([MIN_UNCERTAINTY, *(figure for figure in measured if figure > 0)])
