@@ -13,7 +13,7 @@ import numpy as np
 from otel_itl.tools.compare.clusters import Clusters
 from otel_itl.tools.compare.effects import estimate_effect, find_floor, find_shares
 from otel_itl.tools.compare.levels import Floats, Level
-from otel_itl.tools.compare.quantities import MEDIAN, MIN_BEYOND, MIN_CLUSTERS, QUANTITIES, Quantity
+from otel_itl.tools.compare.quantities import MEDIAN, MIN_BEYOND, MIN_CLUSTERS, QUANTITIES, Quantity, Role
 from otel_itl.tools.compare.requests import Request, Side
 from otel_itl.tools.compare.resampling import Design, Resamples
 from otel_itl.tools.compare.verdicts import Answer, Estimate, answer_estimates
@@ -186,10 +186,24 @@ def _equal(row: Row) -> Row:
 
 
 def _judge(rows: Sequence[Row], joined: float, margin: float) -> list[Row]:
-    """Return the rows with their answers by each reading; p-values are adjusted over all rows of a reading.
+    """Return the rows with their answers by each reading, p-values adjusted over all rows of a reading.
 
-    `joined`: how many clusters were joined into one.
+    Those that are only shown are adjusted among themselves: they cost those that decide no power.
+
+    Args:
+        rows: the rows.
+        joined: how many clusters were joined into one.
+        margin: the relative difference that does not matter.
     """
+    judged: dict[int, Row] = {}
+    for is_shown in (False, True):
+        family = [row for row in rows if (row.quantity.role is Role.SHOWN) == is_shown]
+        judged.update(zip(map(id, family), _judge_family(family, joined, margin), strict=True))
+    return [judged[id(row)] for row in rows]
+
+
+def _judge_family(rows: Sequence[Row], joined: float, margin: float) -> list[Row]:
+    """Do what `_judge` does, for rows whose p-values are adjusted together."""
     clusters = [round(min(row.a.clusters, row.b.clusters) * joined) for row in rows]
     directions = [row.quantity.direction for row in rows]
     answered = {
