@@ -20,10 +20,11 @@ MAY_IMPORT = {
     "wiring": {"core", "config", "recording", "sdks", "sdks.registry", "export", "process", "wiring"},
     "testing": {"core", "testing"},
     "tools": {"tools"},
+    "tools.statistics": {"tools.statistics"},
     "tools.report": {"core", "tools", "tools.report"},
     "tools.view": {"core", "tools", "tools.report", "tools.view"},
-    "tools.compare": {"core", "tools", "tools.report", "tools.compare"},
-    "tools.explain": {"core", "tools", "tools.report", "tools.explain"},
+    "tools.compare": {"core", "tools", "tools.statistics", "tools.report", "tools.compare"},
+    "tools.explain": {"core", "tools", "tools.statistics", "tools.report", "tools.explain"},
     # A sweep is an application of ours: it measures its own requests in process, and reads them as a report does.
     "tools.sweep": {
         *("core", "config", "recording", "export", "process", "wiring"),

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-import numpy as np
 from scipy import stats
 
 from otel_itl.tools.compare.resampling import CONFIDENCE, Interval
+from otel_itl.tools.statistics.holm import adjust_p_values
 
 ALPHA = 1 - CONFIDENCE
 _POWER = 0.9
@@ -31,21 +31,6 @@ class Answer(str, Enum):
 
 UNKNOWN: Final = frozenset({Answer.NOT_ENOUGH_DATA, Answer.MACHINE_DECIDES})
 """Answers that leave open whether B is slower."""
-
-
-def adjust_p_values(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values for being several (Holm 1979), in their order.
-
-    Where nothing differs, 5 % of all families then have one below 0.05.
-    """
-    if not p_values:
-        return []
-    values = np.asarray(p_values, dtype=float)
-    order = np.argsort(values, kind="stable")
-    stepped = values[order] * np.arange(len(values), 0, -1)
-    adjusted = np.empty(len(values))
-    adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0)
-    return [float(value) for value in adjusted]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from otel_itl.tools.compare.quantities import QUANTITIES
 from otel_itl.tools.compare.render.words import headline
 from otel_itl.tools.compare.resampling import Interval
 from otel_itl.tools.compare.rows import COMPARED
-from otel_itl.tools.compare.verdicts import Answer, adjust_p_values, answer
+from otel_itl.tools.compare.verdicts import Answer, answer
 
 Sides = Callable[..., Any]
 QUIET: dict[str, Any] = {"between_sessions": 0.02, "between_requests": 0.02, "between_gaps": 0.1, "sessions": 24}
@@ -278,7 +278,3 @@ def test_the_sentence_agrees_with_the_exit_code_where_a_chosen_rate_is_not_known
 
 def test_the_names_on_the_command_line_are_those_of_the_rows() -> None:
     assert tuple(quantity.key for quantity in QUANTITIES) == COMPARED
-
-
-def test_p_values_are_adjusted_by_holm() -> None:
-    assert adjust_p_values([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
