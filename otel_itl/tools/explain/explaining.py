@@ -8,8 +8,6 @@ from datetime import timezone, tzinfo
 from itertools import groupby
 
 import numpy as np
-from statsmodels.stats.multitest import multipletests
-from threadpoolctl import threadpool_limits
 
 from otel_itl.tools.explain.candidates import Candidate, Trial, find_changes
 from otel_itl.tools.explain.curves import MIN_OWN_LOAD, draw_curve, draw_position
@@ -19,6 +17,7 @@ from otel_itl.tools.explain.observations import Observation, Observations, obser
 from otel_itl.tools.explain.shares import divide_variance
 from otel_itl.tools.explain.trials import Trials, run_trials
 from otel_itl.tools.report.reading.streams import StoredStream
+from otel_itl.tools.statistics.holm import adjust_p_values
 
 ALPHA = 0.02
 """A finding has a smaller p, after Holm's adjustment over everything that was tested."""
@@ -48,10 +47,9 @@ def explain_observations(observations: Observations, zone: tzinfo = timezone.utc
     Where latencies are known within bounds, a finding has to be there with the least and with the most that they can
     be, too.
     """
-    with threadpool_limits(1):  # the matrices are small: more threads would only wait for each other
-        models, measured = _find(observations, zone)
-        ends = () if observations.are_exact else (0, 1)
-        bounds = [_find(observations.at_end(end), zone)[1] for end in ends]
+    models, measured = _find(observations, zone)
+    ends = () if observations.are_exact else (0, 1)
+    bounds = [_find(observations.at_end(end), zone)[1] for end in ends]
     findings, undecided = _weigh(measured, bounds)
     switches = [change.switch(model.facts.model) for model in models for change in find_changes(model.facts)]
     starts = [one.start_ns for one in observations.used]
@@ -78,8 +76,8 @@ def _find(observations: Observations, zone: tzinfo) -> tuple[list[_Tested], list
     used, buffered = _by_model(observations.used), _by_model(observations.buffered)
     models = [_Tested(lay_out(used[model], buffered.get(model, []), zone), random) for model in used]
     tests = [test for model in models for test in model.tests]
-    adjusted = multipletests([test.p for test in tests], method="holm")[1] if tests else []
-    by_test = {id(test): float(p) for test, p in zip(tests, adjusted, strict=True)}
+    adjusted = adjust_p_values([test.p for test in tests])
+    by_test = {id(test): p for test, p in zip(tests, adjusted, strict=True)}
     findings = [finding for model in models for finding in model.find(by_test)]
     return models, sorted(findings, key=lambda finding: -finding.share_of_variance)
 
