@@ -99,13 +99,20 @@ def make_trial(candidate: Candidate, found: Estimate) -> Trial:
     return Trial(candidate=candidate, effect=effect, p=p, coefficient=found.value)
 
 
-def make_candidates(facts: Facts, target: Target, latency: Floats) -> list[Candidate]:
-    """Make the candidates for a target; `latency` (seconds) is needed to find the threshold of a silence."""
+def make_candidates(facts: Facts, target: Target, latency: Floats, *, examines_load: bool) -> list[Candidate]:
+    """Make the candidates for a target.
+
+    Args:
+        facts: the streams.
+        target: what they may drive.
+        latency: in seconds, to find the threshold of a silence.
+        examines_load: False: the own load is left out.
+    """
     is_first = target is Target.TTFT
     prompt = facts.column("prompt_tokens")
     cached = np.clip(np.nan_to_num(facts.column("cached_tokens")), 0, prompt)
     plain = [
-        (Driver.OWN_LOAD, facts.load_at_start if is_first else facts.load_mean, 1.0),
+        *([(Driver.OWN_LOAD, facts.load_at_start if is_first else facts.load_mean, 1.0)] if examines_load else []),
         (Driver.PROMPT, prompt - cached if is_first else prompt, THOUSAND),
         *([(Driver.CACHED_PROMPT, cached, THOUSAND)] if is_first else []),
         *([(Driver.TOKENS_PER_CHUNK, facts.column("tokens_per_chunk"), 1.0)] if not is_first else []),

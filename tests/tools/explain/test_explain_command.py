@@ -132,8 +132,8 @@ def test_too_few_streams_are_one_sentence(tmp_path: Path, capsys: pytest.Capture
     code = main(["report", "--explain", str(file)])
     printed = capsys.readouterr()
     sentence = (
-        "otel-itl report: too few streams to explain anything: openai / gpt-4o has 12 streams, and 60 of a model are "
-        "needed.\n"
+        "otel-itl report: --explain needs 60 streams of one model, and five days of them for hours and weekdays: "
+        "openai / gpt-4o has 12 streams.\n"
     )
     assert (code, printed.out, printed.err) == (1, "", sentence)
 
