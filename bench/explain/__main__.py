@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,9 +15,11 @@ from bench.explain.fleets import ALONE, CONFOUNDED, KINDS, MIXED, NOTHING, Fleet
 from bench.explain.loads import FEEDBACK, RUNS, FeedbackFleet, Runs
 from bench.explain.trial import Tally, play, play_stored
 from bench.page import replace_section
+from bench.real.server import find_version
 from bench.truth.tables import table
 from otel_itl.tools.explain.explaining import explain_observations
 from otel_itl.tools.explain.findings import Driver, Target
+from otel_itl.tools.explain.render.words import describe_finding, describe_models
 
 SECTION = "explain"
 LOAD_SECTION = "explain own load"
@@ -43,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.explain", description=__doc__)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_FLEETS} fleets of each kind")
     parser.add_argument("--loads", action="store_true", help="only fleets whose own load is no cause, or set by hand")
+    parser.add_argument("--server", default=shutil.which("llama-server"), help="path of llama-server, for --loads")
     parser.add_argument("--only", choices=[fleet.name for fleet in KINDS], help="one kind of fleets")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="also replace the section of a page")
     parser.add_argument(
@@ -56,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         write_example(options.example)
         return
     if options.loads:
-        text = "\n".join([*_feedback_text(LOAD_FLEETS), *_runs_text(LOAD_FLEETS)])
+        text = "\n".join([*_feedback_text(LOAD_FLEETS), *_runs_text(LOAD_FLEETS), *_server_text(options.server)])
         print(text)
         if options.write:
             replace_section(options.write, LOAD_SECTION, text)
@@ -120,6 +124,18 @@ def _runs_text(fleets: int) -> Iterator[str]:
     yield f"### Whole runs at one load: {fleets} load tests of each kind\n"
     header = ["load test", "true cost of a stream", "right sign", "wrong sign", "not examined, as it says"]
     yield table(header, (_runs_row(runs, fleets) for runs in RUNS))
+
+
+def _server_text(server: str | None) -> Iterator[str]:
+    """Yield the sentences on runs against a real server; nothing where none is installed."""
+    if server is not None:
+        from bench.explain.real import LEVELS, measure_runs  # noqa: PLC0415 - needs packages of its own
+
+        explanation = explain_observations(measure_runs(server))
+        yield f"### llama-server, {find_version(server)}: runs of {', '.join(map(str, LEVELS))} streams\n"
+        for model in describe_models(explanation):
+            sentences = [describe_finding(one, explanation) for one in model.findings]
+            yield from (f"* {sentence}" for sentence in [*sentences, *model.others])
 
 
 def _runs_row(runs: Runs, fleets: int) -> list[str]:

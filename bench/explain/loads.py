@@ -33,7 +33,9 @@ class FeedbackFleet:
         """Simulate the streams: the upstream's level wanders, and each slow stream is followed by others."""
         hours = np.sort(random.uniform(8, 18, self.requests)) * 3_600
         days = random.integers(self.days, size=self.requests)
-        waiting = [(float(day * 86_400 + hour), number, 2) for number, (day, hour) in enumerate(zip(days, hours))]
+        waiting = [
+            (float(day * 86_400 + hour), number, 2) for number, (day, hour) in enumerate(zip(days, hours, strict=True))
+        ]
         heapq.heapify(waiting)
         number, level, before, used = len(waiting), 0.0, 0.0, []
         while waiting:
@@ -47,7 +49,7 @@ class FeedbackFleet:
                 for _ in range(self.hedges):
                     number += 1
                     heapq.heappush(waiting, (start + random.uniform(0.5, 3), number, may_hedge - 1))
-            used.append(_observe(start, session, tokens, first, pace, random))
+            used.append(_observe(start, session, tokens, first, pace))
         return Observations(used=used, instances={f"{one}" for one in range(12)})
 
 
@@ -75,7 +77,7 @@ class Runs:
                 session += 1
                 tokens = int(random.integers(60, 200))
                 pace = (GAP + self.cost * (streams - 1)) * np.exp(level + random.normal(0, 0.04))
-                one = _observe(start, session, tokens, FIRST_TOKEN * np.exp(random.normal(0, 0.1)), pace, random)
+                one = _observe(start, session, tokens, FIRST_TOKEN * np.exp(random.normal(0, 0.1)), pace)
                 used.append(one)
                 heapq.heappush(free, start + one.duration + 0.005)
             at = max(free) + self.pause
@@ -97,9 +99,7 @@ RUNS = (
 )
 
 
-def _observe(
-    start: float, session: int, tokens: int, first: float, pace: float, random: np.random.Generator
-) -> Observation:
+def _observe(start: float, session: int, tokens: int, first: float, pace: float) -> Observation:
     """Return a stream with the latencies that it has."""
     return Observation(
         model="openai / gpt",
@@ -109,5 +109,5 @@ def _observe(
         tokens=tokens,
         ttft=float(first),
         itl=float(pace),
-        prompt_tokens=int(random.lognormal(6.8, 0.8)),
+        prompt_tokens=int(997 * session % 4_001),
     )

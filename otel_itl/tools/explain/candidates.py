@@ -142,7 +142,7 @@ def _fill(values: Floats) -> Floats | None:
 
 
 def _find_idle(facts: Facts, latency: Floats, others: list[Candidate]) -> Candidate | None:
-    """Find the silence from which on a latency differs most, by the squares that a split explains; None: there is none."""
+    """Find the silence from which on a latency differs most, by what a split explains; None: there is none."""
     days_after = {edge: len(np.unique(facts.day[facts.idle_before >= edge])) for edge in IDLE_THRESHOLDS}
     longer = {edge: int(np.sum(facts.idle_before >= edge)) for edge in IDLE_THRESHOLDS}
     edges = [

@@ -157,7 +157,8 @@ class Finding:
     effect: Effect
     share_of_variance: float
     """Share of the variance of the logarithm of the target between the streams of the model, outliers included; for ITL
-    the variance between the parts of answers counts as well. Drivers divide what they explain together (LMG, see `shares.py`)."""
+    the variance between the parts of answers counts as well. Drivers divide what they explain together (LMG, see
+    `shares.py`)."""
     p: float
     """p-value of the test, adjusted by Holm's method over all that was tested."""
     typical: float
