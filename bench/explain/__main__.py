@@ -23,7 +23,7 @@ from otel_itl.tools.explain.render.words import describe_finding, describe_model
 
 SECTION = "explain"
 LOAD_SECTION = "explain own load"
-LOAD_FLEETS = 20
+LOAD_FLEETS = 10
 FLEETS = 100
 QUICK_FLEETS = 10
 STORED_FLEETS = 3

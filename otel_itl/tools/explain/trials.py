@@ -28,6 +28,8 @@ MIN_WITHIN = 0.5
 
 Whole runs at one load leave little more than their first and last streams, which are no comparison of loads.
 """
+MIN_ALIKE = 0.5
+"""Least correlation, within hours and blocks, of the own load at the usual pace with that which was seen."""
 
 
 def run_trials(facts: Facts, target: Target, random: np.random.Generator) -> Trials | None:
@@ -83,9 +85,10 @@ class Trials:
 
     def _has_loads_within_blocks(self) -> bool:
         """Return whether the own load varies within the same hour and block of time, and not only between runs."""
-        load = self.facts.load_mean
-        left = find_residuals(load, np.column_stack([np.ones(len(load)), self._hours, self._blocks]))
-        return bool(np.var(left) >= MIN_WITHIN * np.var(load))
+        loads = np.column_stack([self.facts.load_mean, self.facts.load_seen])
+        left = find_residuals(loads, np.column_stack([np.ones(len(loads)), self._hours, self._blocks]))
+        is_within = np.var(left, axis=0) >= MIN_WITHIN * np.var(loads, axis=0)
+        return bool(is_within.all() and np.corrcoef(left.T)[0, 1] >= MIN_ALIKE)
 
     @property
     def typical(self) -> float:
