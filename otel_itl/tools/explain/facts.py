@@ -108,7 +108,7 @@ def _blocks(days: Integers) -> Integers:
 
 
 def _own_streams(rows: Sequence[Observation], everyone: Sequence[Observation]) -> tuple[Floats, Floats, Floats, Floats]:
-    """Compute the own load at the start and on average, the latter as it was as well, and the silence before, of each row.
+    """Compute the own load at the start, on average and as it was on average, and the silence before, of each row.
 
     A slow upstream keeps streams open for longer, so that many are open *because* it is slow. The load is therefore
     that of streams with the usual pace: each is open for as long as an answer of its length usually takes. It is then

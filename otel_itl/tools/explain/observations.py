@@ -29,7 +29,7 @@ TRIMMED = 0.1
 """Share of the gaps at either end that a typical gap leaves out: stalls and merged chunks have their own report."""
 HIDDEN_GAP = 0.25
 """A chunk that may have come earlier by more than this share of the mean gap has hidden gaps."""
-MAX_HIDDEN = 0.02
+MAX_HIDDEN = 0.05
 """Share of the chunks of an answer with hidden gaps, above which the answer has no position."""
 MIN_LEFT = 0.1
 """Least share of a part of an answer that is left with the least that it can take: what is compared are logarithms."""
