@@ -21,6 +21,8 @@ from bench.soak.stalls import StallLog
 from bench.soak.upstream import upstream
 from otel_itl.recording.reporters import IDLE_SECONDS
 
+HANDOVERS: Final = 10
+"""How often a thread lets go of the interpreter that checks a few streams and reports one, at least."""
 WARM_UP_SHARE: Final = 0.1
 """How long the run goes on beforehand that is not looked at, as a share of the measured time."""
 
@@ -33,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--busy", type=int, default=0, metavar="N", help="processes that compute beside (default: 0)")
     parser.add_argument("--seed", type=int, default=1, help="of the random choices of the callers")
     options = parser.parse_args(arguments)
-    with busy_processes(options.busy), upstream() as port, LatenessMeter() as meter:
+    with busy_processes(options.busy), upstream() as port, LatenessMeter(HANDOVERS) as meter:
         soak = _soak(port, options, meter)
     _print(soak, options)
     results = verdicts(soak)

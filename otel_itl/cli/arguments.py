@@ -188,6 +188,7 @@ def _add_view_arguments(view: CommandParser) -> None:
     view.add_argument(
         "files", nargs="*", metavar="FILE", help="OTLP JSON lines to show and follow; - is standard input"
     )
+    add_flag(view, "--compare", "show each FILE as a side of its own, all sides in the same pictures")
     add_option(view, "--port", PORT, "port of the page and of OTLP over HTTP (default: 4318; with FILE any free one)")
     of_grpc = "port of OTLP over gRPC, which needs grpcio, or off (default: %(default)s)"
     add_option(view, "--grpc-port", PORT_OR_OFF, of_grpc, default=4317)

@@ -97,9 +97,12 @@ def run_view(arguments: argparse.Namespace) -> int:
     for source in arguments.files:
         check_readable(source)
         check_text(source)
+    if arguments.compare and len(arguments.files) < 2:  # noqa: PLR2004 - two sides
+        raise CommandError("--compare takes two files or more: each is a side.")
     default_port = 0 if arguments.files else DEFAULT_PORT
     options = ServerOptions(
         sources=arguments.files,
+        compares=arguments.compare,
         port=default_port if arguments.port is None else arguments.port,
         grpc_port=arguments.grpc_port,
         address=arguments.listen,

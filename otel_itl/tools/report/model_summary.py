@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from math import fsum
+from statistics import median
 from typing import Final
 
 from otel_itl.core.measures import Measures
@@ -136,6 +137,10 @@ class ModelSummary:
     known: Mapping[str, Known]
     """How many streams `time_to_first_token`, `inter_token_latency` and `time_per_output_token` are of, and how well
     they are known. A stream whose figure is not known to half of itself is not in it."""
+    without_token: int
+    """Streams that ended without a token: they are in no latency."""
+    waited: float | None
+    """Median time from the request to the end of these (s); None: there are none."""
     group: str | None = None
     """The value of the attribute by which models are split; None: they are not."""
     errors: Mapping[str, int] = field(default_factory=dict)
@@ -147,6 +152,12 @@ class ModelSummary:
     def name(self) -> str:
         """The model, with the value that the row is of, if there is one: `gpt-4o, acme`."""
         return self.model if self.group is None else f"{self.model}, {self.group}"
+
+    @property
+    def has_too_few(self) -> bool:
+        """Any of its percentiles is of too few samples."""
+        has_few_times = self.server is not None and has_too_few(50, self.server.streams, self.server.streams)
+        return has_few_times or bool(self.time_to_first_token.too_few or self.inter_token_latency.too_few)
 
     @property
     def flags(self) -> Counter[Flag]:
@@ -179,6 +190,8 @@ class ModelCollector:
         self._errors: Counter[str] = Counter()
         self._samples = array("d")
         self._first_tokens = array("d")
+        self._without_token = array("d")
+        """Seconds to the end of each stream that had no token."""
         self._paced_time = 0
         self._paced_tokens = 0
         self._sums: Counter[str] = Counter()
@@ -231,6 +244,8 @@ class ModelCollector:
             operations=sorted(self._operations),
             streams=self._outcomes.total(),
             outcomes=dict(sorted(self._outcomes.items())),
+            without_token=len(self._without_token),
+            waited=median(self._without_token) if self._without_token else None,
             errors=dict(self._errors.most_common()),
             time_to_first_token=_distribution(sorted(self._first_tokens), len(self._first_tokens), min_samples=1),
             inter_token_latency=_distribution(samples, known["inter_token_latency"].streams, min_samples=2),
@@ -249,7 +264,9 @@ class ModelCollector:
     def _pool(self, stream: StoredStream) -> None:
         """Pool the figures of a stream that are known to half of themselves, and count the others."""
         known, measures = self.known, stream.measures
-        if measures.time_to_first_token is not None and known["time_to_first_token"].add(stream):
+        if measures.time_to_first_token is None:
+            self._without_token.append(measures.duration)
+        elif known["time_to_first_token"].add(stream):
             self._first_tokens.append(round(measures.time_to_first_token * SECOND))
         if measures.itl_samples and known["inter_token_latency"].add(stream):
             self._samples.extend(measures.itl_samples.nanoseconds)

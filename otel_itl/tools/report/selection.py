@@ -47,6 +47,7 @@ class Selection:
                 yield stream
 
     def _matches(self, stream: StoredStream) -> bool:
+        """Return whether a stream is selected by every option."""
         at = stream.timeline.request_unix_ns
         return (
             (self.since is None or at >= self.since)

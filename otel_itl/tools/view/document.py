@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from time import time_ns
 from typing import Any, Final
 
@@ -123,14 +123,30 @@ def describe_stall(stall: StallFacts) -> dict[str, Any]:
     )
 
 
+def put_on_side(described: dict[str, Any], side: int) -> dict[str, Any]:
+    """Return the description of a stream as one of a side of a comparison: the same stream may be on several."""
+    prefix, identifier = f"{side}.", described["id"]
+    return described | {"id": identifier if identifier.startswith(prefix) else prefix + identifier, "side": side}
+
+
+def number_same_names(names: Sequence[str]) -> list[str]:
+    """Return names, with a number behind those that occur several times: the page filters sides by their names."""
+    names = [cut(name) for name in names]
+    return [name if names.count(name) == 1 else f"{name} ({place})" for place, name in enumerate(names, 1)]
+
+
 def describe_page(streams: Iterable[dict[str, Any]], name: str, more: dict[str, Any]) -> dict[str, Any]:
     """Return the document of a page that shows these streams and no others, newest first; `made` is now, in µs.
 
     Args:
-        streams: as `describe_stream` returns them.
+        streams: as `describe_stream` returns them. Where `more` has `sides`, each has its `side` as well: the index of
+            its name. The page then draws all sides in the same pictures.
         name: of the input, for the title.
-        more: further keys.
+        more: further keys: `sides` (names), `headline` (what is said above the pictures), and others.
     """
+    if "sides" in more:
+        more = more | {"sides": number_same_names(more["sides"])}
+        streams = (put_on_side(stream, stream["side"]) for stream in streams)
     newest_first = sorted(streams, key=lambda stream: -stream["start"])
     made = time_ns() // MICROSECOND
     return {"schema": "otel-itl.view.v1", "name": cut(name), "made": made, "streams": newest_first, **more}

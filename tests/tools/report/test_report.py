@@ -227,7 +227,8 @@ def test_a_report_of_nothing_has_no_rows() -> None:
 KEYS = {
     "": "schema as streams rows worst slo sessions session skipped_input",
     "row": "provider model group operations streams outcomes output_tokens output_chunks imputed excluded "
-    "consumer_bound blocked host_bound host_delay errors buffered server stalls streams_with_derived_stalls finished",
+    "consumer_bound blocked host_bound host_delay errors without_token waited buffered "
+    "server stalls streams_with_derived_stalls finished",
     "worst": "provider model operation trace_id span_id where outcome duration output_chunks longest_latency "
     "longest_latency_uncertainty longest_latency_uncertainty_above gap",
 }

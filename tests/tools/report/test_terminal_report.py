@@ -149,7 +149,7 @@ def test_the_drawing_is_as_wide_as_the_terminal(shown: Shown, columns: int) -> N
 
 
 def test_the_stall_is_labelled_and_so_is_the_first_token(shown: Shown) -> None:
-    last, legend = shown().splitlines()[-2:]
+    *_, last, _, _, legend = shown().splitlines()
     assert re.search(r"\|-+\| TTFT 200 ms +\|-+ 512 ms -+\|", last)
     assert legend == "heights, from low to high: . : = #"
 
@@ -195,6 +195,12 @@ def test_the_mark_has_a_legend(shown: Shown, made: Any) -> None:
 
 def test_percentiles_of_enough_samples_are_not_marked(shown: Shown, made: Any) -> None:
     assert "~" not in shown(*[made.timeline(*[20] * 5) for _ in range(1_000)])
+
+
+def test_the_mark_of_a_session_has_the_legend_as_well(shown: Shown, made: Any) -> None:
+    in_session = [SpanFacts(session_id="s")]
+    text = shown(*[made.timeline(*[20] * 5) for _ in range(1_000)], facts=in_session)
+    assert (text.count("~"), LEGEND in " ".join(text.splitlines())) == (2, True)
 
 
 def test_the_types_of_errors_are_named(shown: Shown, made: Any) -> None:
@@ -465,3 +471,18 @@ def test_a_model_of_which_much_is_set_aside_is_named(shown: Shown, made: Any, as
     streams = [made.timeline(*BURSTS if number < aside else [20] * 20) for number in range(12)]
     note = "ITL p99: those that are not set aside may be faster or slower than all, of stalling-1"
     assert (note in " ".join(shown(*streams).splitlines())) is expected
+
+
+def test_streams_that_ended_without_a_token_are_beside_the_percentiles(shown: Shown, made: Any) -> None:
+    silent = Timeline(request_unix_ns=1, end=8_000 * 1_000_000, outcome=Outcome.CANCELLED)
+    text = " ".join(shown(*[made.timeline(20, 20)] * 3, *[silent] * 2).splitlines())
+    assert "openai stalling-1: 2 of 5 streams ended without a token, after 8.00 s (median): in no latency above" in text
+
+
+def test_nothing_is_said_of_streams_that_are_left_where_none_is(shown: Shown, made: Any) -> None:
+    assert "not set aside may be" not in shown(*[made.timeline(*BURSTS)] * 12)
+
+
+def test_the_name_of_a_group_stands_above_its_one_column(shown: Shown, made: Any) -> None:
+    above, below = shown(made.timeline(20, 20)).splitlines()[1:3]
+    assert above.index("TTFT, ms") < below.index("p50") < above.index("TTFT, ms") + len("TTFT, ms")

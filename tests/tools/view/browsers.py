@@ -9,6 +9,8 @@ from shutil import which
 from typing import Any, TypeVar
 
 DRIVER, BROWSER = "chromedriver", "chromium"
+ALL = "return itl.frames > 3 && itl.streams.byId.size > 0 && !itl.aggregate.waiting.length && !itl.needsRefresh"
+"""True once a page has taken in its streams, and drawn them."""
 T = TypeVar("T")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from browsers import Browser, opened_browser
 
 from otel_itl.testing import captured_telemetry
 
@@ -65,6 +66,14 @@ class Client:
                 elif event == "gone":
                     connection.close()
                     return list(found.values())
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser at 1,280 by 900 pixels."""
+    with opened_browser() as opened:
+        opened.resize(1280, 900)
+        yield opened
 
 
 @pytest.fixture

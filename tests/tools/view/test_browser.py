@@ -8,13 +8,13 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsers import Browser, missing_browser, opened_browser
+from browsers import ALL, Browser, missing_browser
 from made import REQUESTED, document_of, log_of, make_span, make_stream, make_timeline
 
 from otel_itl.core import conventions as names
@@ -31,13 +31,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(missing_browser() is not None, reason=missing_browser() or "")
 
 EVIL = '<script>document.title = "run"</script><img src=x onerror=alert(1)>'
-ALL = "return itl.frames > 3 && itl.streams.byId.size > 0 && !itl.aggregate.waiting.length && !itl.needsRefresh"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with opened_browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +66,7 @@ def test_a_saved_page_opens_offline_and_draws_every_stream(browser: Browser, sav
     browser.complaints()
     browser.open(saved)
     browser.wait(ALL)
-    assert (shown(browser), browser.run("return itl.aggregate.samples.count"), browser.complaints()) == (60, 2_400, [])
+    assert (shown(browser), browser.run("return itl.aggregate.count"), browser.complaints()) == (60, 2_400, [])
 
 
 def test_the_page_computes_the_percentiles_of_the_report(browser: Browser, saved: str) -> None:
@@ -85,7 +78,7 @@ def test_the_page_computes_the_percentiles_of_the_report(browser: Browser, saved
         " all.sort((a, b) => a - b); return [0.5, 0.99, 0.998].map((q) => { const rank = q * (all.length - 1);"
         " const low = Math.floor(rank); return all[low] + (all[low + 1] - all[low]) * (rank - low); })"
     )
-    theirs = browser.run("return [0.5, 0.99, 0.998].map((q) => itl.aggregate.samples.quantile(q))")
+    theirs = browser.run("return [0.5, 0.99, 0.998].map((q) => itl.parts[0].sums.samples.quantile(q))")
     assert theirs == pytest.approx(ours, rel=0.012)
 
 
@@ -191,7 +184,7 @@ def test_both_themes_draw_text_that_can_be_read(browser: Browser, saved: str, th
         "const light = (color) => { const [r, g, b] = color.match(/\\d+/g).map((part) => { const v = part / 255;"
         " return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });"
         " return 0.2126 * r + 0.7152 * g + 0.0722 * b; };"
-        " return ['.tile dt', '.head .note', '.legend', 'h2', '.tile dd', '#status', 'td'].map((selector) => {"
+        " return ['.tile .label', '.head .note', '.legend', 'h2', '.tile .value', '#status', 'td'].map((selector) => {"
         " const element = document.querySelector(selector); let behind = element;"
         " while (getComputedStyle(behind).backgroundColor === 'rgba(0, 0, 0, 0)') behind = behind.parentElement;"
         " const [a, b] = [light(getComputedStyle(element).color), light(getComputedStyle(behind).backgroundColor)];"
@@ -218,7 +211,7 @@ def test_every_picture_has_a_name_and_a_table_with_its_data(browser: Browser, sa
     browser.run("for (const button of document.querySelectorAll('button[aria-expanded=false]')) button.click()")
     time.sleep(0.2)
     rows = browser.run(
-        "return ['lanes', 'heat', 'series', 'spectrum', 'ecdf', 'sessions', 'models'].map((id) =>"
+        "return ['lanes', 'heat', 'series', 'spectrum', 'sessions', 'models'].map((id) =>"
         " document.querySelectorAll(`#${id} .tablebox:not([hidden]) tbody tr`).length)"
     )
     unnamed = browser.run("return document.querySelectorAll('canvas:not([aria-label]):not([aria-hidden])').length")
@@ -364,6 +357,6 @@ def test_the_demo_is_seen_while_it_runs(browser: Browser, tmp_path: Path) -> Non
         url = next(found[0] for line in demo.stderr or () if (found := re.search(r"http://\S+", line)))
         browser.open(url)
         browser.wait("return itl.shown.some((stream) => stream.end === undefined && stream.chunks?.n > 3)", 45)
-        browser.wait("return itl.aggregate.samples.count > 50", 45)
+        browser.wait("return itl.aggregate.count > 50", 45)
         demo.wait(45)
     assert demo.returncode == 0

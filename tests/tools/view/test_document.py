@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import sys
 from array import array
+from importlib.util import find_spec
 from itertools import accumulate
+from runpy import run_path
 from typing import Any
 
 import pytest
@@ -11,9 +14,10 @@ from hypothesis import strategies as st
 from otel_itl.core.chunk_code import choice_byte, choices_in
 from otel_itl.core.measures import measure
 from otel_itl.core.timeline import MICROSECOND, Kind, Timeline
+from otel_itl.tools.report import json_text
 from otel_itl.tools.report.reading.span_facts import SLOFacts, SpanFacts
 from otel_itl.tools.report.reading.streams import StoredStream
-from otel_itl.tools.view.document import describe_stream
+from otel_itl.tools.view.document import describe_page, describe_stream
 from otel_itl.tools.view.moments import HIDDEN, UNMEASURED, draw_chunks
 from otel_itl.tools.view.packing import encode_runs, pack_chunks
 
@@ -126,3 +130,25 @@ def test_a_stream_that_is_known_has_no_errors() -> None:
 
 def test_equal_codes_are_one_run() -> None:
     assert encode_runs(b"\x02\x02\x01") == [2, 2, 1, 1]
+
+
+@pytest.mark.parametrize("has_orjson", [True, False])
+def test_what_is_no_number_in_json_is_null(monkeypatch: pytest.MonkeyPatch, has_orjson: bool) -> None:
+    if not has_orjson:
+        monkeypatch.setitem(sys.modules, "orjson", None)
+    elif find_spec("orjson") is None:
+        pytest.skip("orjson is not installed")
+    text = run_path(json_text.__file__)["encode_json"]({"ratio": float("nan"), "all": [float("inf"), 1.5]})
+    assert text == b'{"ratio":null,"all":[null,1.5]}'
+
+
+def test_nan_is_not_read_as_json_without_orjson(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "orjson", None)
+    with pytest.raises(ValueError, match="NaN is not JSON"):
+        run_path(json_text.__file__)["parse_json"](b'{"ratio": NaN}')
+
+
+def test_sides_of_one_name_and_the_same_stream_on_both_stay_distinct() -> None:
+    stream = {"id": "t-s-1", "start": 1}
+    page = describe_page([stream | {"side": side} for side in (0, 1)], "a and a", {"sides": ["a", "a"]})
+    assert (page["sides"], [stream["id"] for stream in page["streams"]]) == (["a (1)", "a (2)"], ["0.t-s-1", "1.t-s-1"])

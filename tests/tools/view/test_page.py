@@ -194,3 +194,16 @@ def test_a_trace_for_perfetto_has_slices_for_waits_tokens_and_stalls_and_counts_
     assert slices == expected
     assert [event["args"]["open"] for event in events if event["ph"] == "C"] == [1, 0]
     assert "session s" in [event["args"].get("name") for event in events if event["ph"] == "M"]
+
+
+def test_a_trace_for_perfetto_has_a_process_for_each_model_and_lanes_for_what_overlaps(tmp_path: Path) -> None:
+    path = tmp_path / "spans.jsonl"
+    spans = [make_stream(make_timeline([20], start_ms=number * 100), model=f"m{number % 2}") for number in range(2_000)]
+    path.write_text("\n".join(json.dumps(document_of(span)) for span in reversed(spans)))
+    trace = StringIO()
+    write_perfetto(read_streams([str(path)], SkippedInput()), trace)
+    events = json.loads(trace.getvalue())["traceEvents"]
+    named = sorted(event["args"]["name"] for event in events if event["name"] == "process_name")
+    # Each stream takes 225 ms, and the next one of its model begins after 200 ms.
+    lanes = {(event["pid"], event["tid"]) for event in events if event["ph"] == "X" and event["tid"] % 10 == 1}
+    assert (named, len(lanes)) == (["otel-itl", "test m0", "test m1"], 4)

@@ -348,3 +348,72 @@ def test_a_port_in_use_is_one_sentence() -> None:
         with pytest.raises(CannotServeError) as error:
             ViewServer(ServerOptions(port=port, grpc_port=None))
     assert str(error.value) == f"port {port} is in use: give --port another one, or 0 for any that is free."
+
+
+def test_a_host_that_is_no_host_is_refused(serve: Serve) -> None:
+    client = serve()
+    own = f"127.0.0.1:{client.server.port}"
+    assert [client.get("/", Host="["), client.get("/events", Host=own, Origin="http://[")] == [403, 403]
+
+
+def test_one_bad_span_is_refused_and_the_others_of_its_batch_are_kept(serve: Serve) -> None:
+    client = serve()
+    good, bad = make_stream(STREAM), {**make_stream(STREAM), "startTimeUnixNano": "soon"}
+    status, _, answer = client.request(
+        "POST", "/v1/traces", json.dumps(document_of(bad, good)).encode(), Content_Type="application/json"
+    )
+    rejected = json.loads(answer)["partialSuccess"]["rejectedSpans"]
+    assert (status, rejected, [stream["span"] for stream in client.streams()]) == (200, "1", [good["spanId"]])
+
+
+def test_one_bad_log_record_is_refused_in_protobuf_words_too(serve: Serve) -> None:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+    from otel_itl.tools.view.server.protobuf import make_response
+
+    client = serve()
+    record = log_of(names.TOKENS_EVENT, REQUESTED, {}, make_span(None, {}))
+    bad = record["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0] | {"timeUnixNano": []}
+    record["resourceLogs"][0]["scopeLogs"][0]["logRecords"] = [bad]
+    response = ExportTraceServiceResponse.FromString(make_response("traces", 2).SerializeToString())
+    assert (client.send(record, "logs"), response.partial_success.rejected_spans) == (200, 2)
+
+
+def in_two_files(folder: Path, streams: int) -> list[str]:
+    """Streams with their spans in one file, and their token events as log records in another one."""
+    spans, logs = folder / "spans.jsonl", folder / "logs.jsonl"
+    with spans.open("w") as span_file, logs.open("w") as log_file:
+        for number in range(streams):
+            timeline = make_timeline([20], start_ms=number)
+            span = make_stream(timeline, model=f"model-{number % 3}")
+            span_file.write(json.dumps(document_of({**span, "events": []})) + "\n")
+            (event,) = encode(timeline)
+            log_file.write(json.dumps(log_of(event.name, event.unix_ns, event.attributes, span)) + "\n")
+    return [str(spans), str(logs)]
+
+
+@pytest.mark.parametrize("is_logs_first", [False, True])
+def test_spans_and_their_token_events_in_two_files_are_all_shown(
+    serve: Serve, tmp_path: Path, is_logs_first: bool
+) -> None:
+    sources = in_two_files(tmp_path, 6_000)
+    client = serve(sources=tuple(reversed(sources) if is_logs_first else sources))
+    wait_for(lambda: client.server.describe()["status"].startswith("following"), 60, "the files are read")
+    models = [stream["model"] for stream in client.streams()]
+    assert (len(models), "unknown" in models, client.server.describe()["skipped"]) == (6_000, False, "")
+
+
+def test_streams_that_wait_in_vain_are_counted(serve: Serve, tmp_path: Path) -> None:
+    client = serve(sources=tuple(in_two_files(tmp_path, 30)), keep=10)
+    wait_for(lambda: client.server.describe()["status"].startswith("following"), 60, "the files are read")
+    waited = "30 let go while spans and token events waited for each other (--keep keeps more)"
+    assert client.server.describe()["skipped"] == waited
+
+
+def test_each_file_of_a_comparison_is_a_side_even_the_same_one_twice(serve: Serve, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(document_of(make_stream(STREAM))))
+    client = serve(sources=(str(path), str(path)), compares=True)
+    wait_for(lambda: len(client.streams()) == 2, 20, "both sides are read")
+    sides = sorted(stream["side"] for stream in client.streams())
+    assert (sides, client.server.describe()["sides"]) == ([0, 1], [f"{path} (1)", f"{path} (2)"])

@@ -35,6 +35,7 @@ def spans(tmp_path: Path) -> Path:
         (["view", "--port", "x"], "'x' is not a port: it takes a whole number from 0 to 65535"),
         (["view", "--grpc-port", "x"], "'x' is not a port, or off: it takes a whole number from 0 to 65535"),
         (["view", "--keep", "0"], "'0' is not a number of streams: it takes a whole number from 1 to 1000000"),
+        (["view", "--compare"], "otel-itl view: --compare takes two files or more: each is a side."),
         (["view", "--listen", "nowhere.invalid", "--no-open"], "otel-itl view: nowhere.invalid port 4318 cannot be"),
         (["report", "--html", "o.html", "--json", "x"], "otel-itl report: --html goes with no other option"),
         (

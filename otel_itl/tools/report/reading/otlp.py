@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from otel_itl.core import conventions as names
 
 TOKEN_EVENTS = frozenset({names.TOKENS_EVENT, names.TOKEN_EVENT})
 SIGNALS = ("resourceSpans", "resourceLogs", "resourceMetrics", "resourceProfiles")
+SHAPE_ERRORS = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
+"""What is raised where telemetry is not of OTLP's shape."""
 
+Refused = Callable[[Exception], object]
+"""Takes the error of a record that is not of OTLP's shape."""
 Event = tuple[str, int, Mapping[str, Any]]
 """Name, Unix time in nanoseconds, and attributes: what `otel_itl.core.decoding.decode` takes."""
 
@@ -42,41 +46,69 @@ def is_otlp(document: Any) -> bool:
     return isinstance(document, dict) and any(signal in document for signal in SIGNALS)
 
 
-def iterate_spans(document: Mapping[str, Any]) -> Iterator[OTLPSpan]:
+def iterate_spans(document: Mapping[str, Any], refused: Refused | None = None) -> Iterator[OTLPSpan]:
     """Yield the spans of a document.
 
+    Args:
+        document: an OTLP request.
+        refused: gets the error of each span that is not of OTLP's shape; None: the first one is raised.
+
     Raises:
-        TypeError, ValueError, KeyError, AttributeError: the document is not of OTLP's shape.
+        TypeError, ValueError, KeyError, AttributeError, OverflowError: the document is not of OTLP's shape.
     """
     for of_resource in document.get("resourceSpans") or ():
         resource = _attributes(of_resource.get("resource") or {})
         for span in _records(of_resource, "scopeSpans", "spans"):
-            yield OTLPSpan(
-                trace_id=_identifier(span, "traceId"),
-                span_id=_identifier(span, "spanId"),
-                attributes=_attributes(span),
-                resource=resource,
-                token_events=_events(span, TOKEN_EVENTS),
-                stall_events=_events(span, {names.STALL_EVENT}),
-                name=str(span.get("name") or ""),
-                start_unix_ns=int(span.get("startTimeUnixNano") or 0),
-                end_unix_ns=int(span.get("endTimeUnixNano") or 0),
-            )
+            try:
+                read = _read_span(span, resource)
+            except SHAPE_ERRORS as error:
+                _refuse(error, refused)
+            else:
+                yield read
 
 
-def iterate_token_logs(document: Mapping[str, Any], wanted: Container[str] = TOKEN_EVENTS) -> Iterator[TokenLogRecord]:
+def iterate_token_logs(
+    document: Mapping[str, Any], wanted: Container[str] = TOKEN_EVENTS, refused: Refused | None = None
+) -> Iterator[TokenLogRecord]:
     """Yield the log records of a document that are token events, or the events of other names that are wanted.
 
-    Raises:
-        TypeError, ValueError, KeyError, AttributeError: the document is not of OTLP's shape.
+    Raises and refuses as `iterate_spans` does.
     """
     for of_resource in document.get("resourceLogs") or ():
         for record in _records(of_resource, "scopeLogs", "logRecords"):
-            # Before log records had an event name of their own, it was an attribute.
-            name = str(record.get("eventName") or _name_from_attributes(record))
-            if name in wanted:
+            try:
+                # Before log records had an event name of their own, it was an attribute.
+                name = str(record.get("eventName") or _name_from_attributes(record))
+                if name not in wanted:
+                    continue
                 event = (name, int(record.get("timeUnixNano", 0)), _attributes(record))
-                yield TokenLogRecord(_identifier(record, "traceId"), _identifier(record, "spanId"), event)
+                read = TokenLogRecord(_identifier(record, "traceId"), _identifier(record, "spanId"), event)
+            except SHAPE_ERRORS as error:
+                _refuse(error, refused)
+            else:
+                yield read
+
+
+def _read_span(span: Mapping[str, Any], resource: Mapping[str, Any]) -> OTLPSpan:
+    """Read one span; raises where it is not of OTLP's shape."""
+    return OTLPSpan(
+        trace_id=_identifier(span, "traceId"),
+        span_id=_identifier(span, "spanId"),
+        attributes=_attributes(span),
+        resource=resource,
+        token_events=_events(span, TOKEN_EVENTS),
+        stall_events=_events(span, {names.STALL_EVENT}),
+        name=str(span.get("name") or ""),
+        start_unix_ns=int(span.get("startTimeUnixNano") or 0),
+        end_unix_ns=int(span.get("endTimeUnixNano") or 0),
+    )
+
+
+def _refuse(error: Exception, refused: Refused | None) -> None:
+    """Hand over the error of a record, or raise it where `refused` is None."""
+    if refused is None:
+        raise error
+    refused(error)
 
 
 def _records(resource: Mapping[str, Any], scopes: str, records: str) -> Iterator[Mapping[str, Any]]:

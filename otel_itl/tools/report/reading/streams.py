@@ -13,6 +13,7 @@ from otel_itl.core.measures import Measures, measure
 from otel_itl.core.timeline import MICROSECOND, Timeline
 from otel_itl.tools.report.reading.documents import Document, read_documents
 from otel_itl.tools.report.reading.otlp import (
+    SHAPE_ERRORS,
     Event,
     OTLPSpan,
     TokenLogRecord,
@@ -25,7 +26,6 @@ from otel_itl.tools.report.reading.span_facts import NO_FACTS, SpanFacts, read_s
 
 UNKNOWN = "unknown"
 
-SHAPE_ERRORS = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
 _SpanKey = tuple[str, str]
 """Trace id and span id."""
 
@@ -64,8 +64,8 @@ class _BareSpan(NamedTuple):
 
     identity: Identity
     facts: SpanFacts
-    where_measured: str | None
-    """Its place in the input, if it is the span of a measured stream."""
+    where_awaited: str | None
+    """Its place in the input, if it is the span of a measured stream, of which no token event has come yet."""
 
 
 class _LoggedStream(NamedTuple):
@@ -103,7 +103,7 @@ class StreamReader:
         skipped: receives what cannot be used.
         group_by: as for `read_streams`.
         max_waiting: None: the input ends, and token events in logs wait for its end. Else it does not: streams in logs
-            are yielded once they are complete, this number of them waits at most, and none is a duplicate.
+            are yielded once they are complete, those of this number of spans wait at most, and none is a duplicate.
     """
 
     def __init__(self, skipped: SkippedInput, group_by: str | None = None, *, max_waiting: int | None = None) -> None:
@@ -112,9 +112,12 @@ class StreamReader:
         self._max_waiting = max_waiting
         self._seen: set[tuple[str, str, int]] = set()
         self._bare_spans: dict[_SpanKey, _BareSpan] = {}
-        self._logged: dict[tuple[_SpanKey, int], _LoggedStream] = {}
+        self._logged: dict[_SpanKey, dict[int, _LoggedStream]] = {}
+        """Span → time of the request → what its log records hold so far."""
         self._tests: set[_SpanKey] = set()
         """The spans of scripted streams, which are in no report."""
+        self.let_go = 0
+        """Spans, and streams in logs, that had waited for each other for too long, by `max_waiting`."""
 
     def read(self, document: Document) -> Iterator[StoredStream]:
         """Yield the streams of a document that are complete."""
@@ -131,13 +134,11 @@ class StreamReader:
 
     def finish(self) -> Iterator[StoredStream]:
         """Yield the streams whose token events are log records, once the input has been read."""
-        keys = {key for key, _ in self._logged}
-        for place in list(self._logged):
-            if place[0] not in self._tests:
-                yield from self._finish_logged(place)
-        for key, span in self._bare_spans.items():
-            if self._max_waiting is None and span.where_measured is not None and key not in keys:
-                self._skipped.add(SkipReason.WITHOUT_TOKEN_EVENTS, span.where_measured)
+        for key in [key for key in self._logged if key not in self._tests]:
+            yield from self._finish_logged(key)
+        for span in self._bare_spans.values() if self._max_waiting is None else ():
+            if span.where_awaited is not None:
+                self._skipped.add(SkipReason.WITHOUT_TOKEN_EVENTS, span.where_awaited)
 
     def read_span(self, span: OTLPSpan, where: str) -> Iterator[StoredStream]:
         """Yield the streams on a span; keep the span for token events in logs where it has none itself.
@@ -163,11 +164,15 @@ class StreamReader:
     def read_log(self, record: TokenLogRecord, where: str) -> Iterator[StoredStream]:
         """Keep a token event until its stream can be yielded; raises as `read_span` does."""
         key = (record.trace_id, record.span_id)
-        place = (key, _find_request_time(record.event))
-        self._logged.setdefault(place, _LoggedStream(where, [])).events.append(record.event)
-        self._let_go_oldest(self._logged)
-        if self._max_waiting is not None and names.STREAM_OUTCOME in record.event[2] and key in self._bare_spans:
-            yield from self._finish_logged(place)
+        request_time = _find_request_time(record.event)
+        logged = self._logged.setdefault(key, {})
+        logged.setdefault(request_time, _LoggedStream(where, [])).events.append(record.event)
+        if self._max_waiting is None:
+            return
+        if names.STREAM_OUTCOME in record.event[2] and key in self._bare_spans:
+            yield from self._finish_logged(key, request_time)
+        while len(self._logged) > self._max_waiting:
+            self.let_go += len(self._logged.pop(next(iter(self._logged))))
 
     def _keep_span(self, key: _SpanKey, identity: Identity, span: OTLPSpan, where: str) -> Iterator[StoredStream]:
         """Keep a span without token events, if there may be some in logs."""
@@ -175,20 +180,22 @@ class StreamReader:
         if not is_measured and identity[:3] == Identity()[:3]:
             return
         self._bare_spans[key] = _BareSpan(identity, _read_facts(span), where if is_measured else None)
-        self._let_go_oldest(self._bare_spans)
-        if self._max_waiting is not None:
-            for place in [place for place in self._logged if place[0] == key]:
-                yield from self._finish_logged(place)
+        while self._max_waiting is not None and len(self._bare_spans) > self._max_waiting:
+            self.let_go += self._bare_spans.pop(next(iter(self._bare_spans))).where_awaited is not None
+        if self._max_waiting is not None and key in self._logged:
+            yield from self._finish_logged(key)
 
-    def _finish_logged(self, place: tuple[_SpanKey, int]) -> Iterator[StoredStream]:
-        """Yield the stream of the token events in logs that belong together."""
-        span = self._bare_spans.get(place[0], _BareSpan(Identity(), NO_FACTS, None))
-        where, events = self._logged.pop(place)
-        yield from self._stream(place[0], span.identity, span.facts, events, where)
-
-    def _let_go_oldest(self, waiting: dict[Any, Any]) -> None:
-        while self._max_waiting is not None and len(waiting) > self._max_waiting:
-            del waiting[next(iter(waiting))]
+    def _finish_logged(self, key: _SpanKey, request_time: int | None = None) -> Iterator[StoredStream]:
+        """Yield the streams of a span whose token events are in logs, or the one that was requested then."""
+        span = self._bare_spans.get(key, _BareSpan(Identity(), NO_FACTS, None))
+        if span.where_awaited is not None:
+            self._bare_spans[key] = span._replace(where_awaited=None)
+        logged = self._logged[key]
+        for moment in list(logged) if request_time is None else [request_time]:
+            where, events = logged.pop(moment)
+            yield from self._stream(key, span.identity, span.facts, events, where)
+        if not logged:
+            del self._logged[key]
 
     def _stream(
         self, key: _SpanKey, identity: Identity, facts: SpanFacts, events: Sequence[Event], where: str

@@ -1,18 +1,16 @@
-"""Renders the tables of a report with a line for each model or each SLO, and the notes below them."""
+"""Renders the tables of a report with a line for each model or each SLO."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rich.padding import Padding
 from rich.text import Text
 
 from otel_itl.core.metric_conventions import LATENCY_BUCKETS
-from otel_itl.core.timeline import Outcome
-from otel_itl.tools.report.certainty import Flag, Known, describe_figures, describe_remedies
 from otel_itl.tools.report.model_summary import Distribution, ModelSummary
+from otel_itl.tools.report.render.model_notes import MARK
 from otel_itl.tools.report.render.number_format import (
     ABSENT,
     format_count,
@@ -28,10 +26,9 @@ from otel_itl.tools.report.render.styles import FAILURES, STYLES
 from otel_itl.tools.report.render.tables import INDENT, Column, NamedTable, count_column, fit_columns, time_column
 from otel_itl.tools.report.render.terminal import Terminal
 from otel_itl.tools.report.render.timeline_chart import Glyphs
-from otel_itl.tools.report.set_aside import MAX_SET_ASIDE_SHARE
 from otel_itl.tools.report.slo import SLOSummary
 from otel_itl.tools.report.stalls import DEFAULT_POLICY
-from otel_itl.tools.report.too_few import LEGEND, mark_if
+from otel_itl.tools.report.too_few import has_too_few, mark_if
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -39,12 +36,6 @@ if TYPE_CHECKING:
 _MIN_OUTCOMES_WIDTH = 12
 _MIN_HISTOGRAM_WIDTH = 12
 """Fewer columns do not show the shape of a distribution."""
-_MAX_NAMED = 5
-"""Models that a note names."""
-_MAX_ERROR_TYPES = 3
-"""Types of errors that are named; JSON has all."""
-_MARK = "*"
-"""Stands behind the name of a model whose figures have a note."""
 
 
 def _count_all(summary: SLOSummary) -> int:
@@ -103,10 +94,25 @@ _BY_SERVER: Final = {
     "total": "total",
 }
 _MEASURED: Final = {"TTFT": "time_to_first_token", "decode": "decode_time", "total": "duration"}
+
+
+def _server_column(name: str, field: str, group: str) -> Column:
+    """Return a column of medians of `ServerTimes`, given its field; those of too few streams are marked."""
+
+    def show(row: ModelSummary) -> str:
+        """Return the cell of a model that has server times."""
+        seconds, streams = getattr(row.server, field), row.server.streams if row.server else 0
+        return mark_if(
+            format_milliseconds(seconds), is_of_too_few=seconds is not None and has_too_few(50, streams, streams)
+        )
+
+    return Column(name, 7, group=group, cell=show)
+
+
 _SERVER: Final = (
     count_column("streams", "server.streams", 8),
-    *(time_column(name, f"server.{field}", 7, group="by the server, ms") for name, field in _BY_SERVER.items()),
-    *(time_column(name, f"server.{field}", 7, group="measured here, ms") for name, field in _MEASURED.items()),
+    *(_server_column(name, field, "by the server, ms") for name, field in _BY_SERVER.items()),
+    *(_server_column(name, field, "measured here, ms") for name, field in _MEASURED.items()),
 )
 _STALLS: Final = (
     Column("  phase", 0, kind="text", cell=lambda group: _words(group.phase)),
@@ -123,7 +129,6 @@ _SLO: Final = (
     Column("met", 8, cell=lambda slo: format_share(slo.gaps_met or 0, slo.gaps) if slo.gaps else ABSENT),
     Column("fluidity", 10, cell=lambda slo: ABSENT if slo.fluidity is None else f"{slo.fluidity:.3f}"),
 )
-_TITLES: Final = {"time_to_first_token": "TTFT", "inter_token_latency": "ITL p99", "time_per_output_token": "TPOT"}
 
 
 def latency_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTable:
@@ -184,64 +189,7 @@ def _words(name: str | None) -> str:
 
 def mark_model(row: ModelSummary) -> str:
     """Return the name of a model, marked if any of its streams is buffered."""
-    return row.name if row.buffered is None else row.name + _MARK
-
-
-def error_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
-    """Yield a line for each model with errors of which the type is known: the most frequent types."""
-    for row in rows:
-        if row.errors:
-            most = list(row.errors.items())[:_MAX_ERROR_TYPES]
-            others = row.outcomes[Outcome.ERROR.value] - sum(count for _, count in most)
-            types = [f"{count:,} {name}" for name, count in most] + ([pluralize(others, "other")] if others else [])
-            note = Text.assemble((make_printable(f"{row.provider} "), STYLES["head"]))
-            note.append(make_printable(row.name), style=STYLES["provider"])
-            note.append(make_printable(f": {', '.join(types)}"), style=STYLES["outcome"])
-            yield note
-
-
-def buffering_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
-    """Yield a line for each model with buffered streams: its pace is a proxy's."""
-    for row in rows:
-        if row.buffered is None:
-            continue
-        share = format_share(round(row.buffered.burst_ratio * 1_000), 1_000)
-        note = Text()
-        note.append(f"{_MARK} {make_printable(row.provider)} ", style=STYLES["head"])
-        note.append(make_printable(row.name), style=STYLES["provider"])
-        if row.buffered.streams < row.streams:
-            note.append(f", {row.buffered.streams:,} of {row.streams:,} streams")
-        note.append(f": {share} of the chunks came in bursts: the pace is the proxy's")
-        if row.buffered.pace is not None:
-            note.append(f", {format_duration(row.buffered.pace)} a chunk from burst to burst")
-        yield note
-
-
-def too_few_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
-    """Yield what the mark of a percentile means, where any is marked."""
-    if any(row.time_to_first_token.too_few or row.inter_token_latency.too_few for row in rows):
-        yield Text(LEGEND, style=STYLES["head"])
-
-
-def known_notes(known: Mapping[str, Known]) -> Iterator[Text]:
-    """Yield a line for each figure and cause: of how many streams of all models it is uncertain, and by how much."""
-    yield from map(Text, describe_figures({title: known[figure] for figure, title in _TITLES.items()}))
-
-
-def selective_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
-    """Yield a line for each figure with the models of which so much is set aside that it may not be that of all."""
-    for figure, title in _TITLES.items():
-        names = [row.name for row in rows if row.known[figure].share_set_aside > MAX_SET_ASIDE_SHARE]
-        if names:
-            more = f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
-            which = make_printable(", ".join(names[:_MAX_NAMED])) + more
-            yield Text(f"{title}: those that are not set aside may be faster or slower than all, of {which}")
-
-
-def remedies(rows: Sequence[ModelSummary]) -> Iterator[Text]:
-    """Yield a line for each flag that something has to be done about."""
-    for line in describe_remedies(sum((row.flags for row in rows), Counter[Flag]())):
-        yield Text(line, style=STYLES["head"])
+    return row.name if row.buffered is None else row.name + MARK
 
 
 def _buckets_to_show(rows: Sequence[ModelSummary], room: int) -> range:

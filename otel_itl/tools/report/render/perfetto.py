@@ -19,37 +19,49 @@ _MICROSECONDS: Final = 1_000_000
 _KINDS: Final = ((Kind.ANSWER, "answer"), (Kind.REASONING, "reasoning"), (Kind.TOOL, "tool call"))
 _STREAM, _TOKENS, _WAITS = 1, 2, 3
 _THREADS: Final = {_STREAM: "stream", _TOKENS: "tokens", _WAITS: "stalls and holds"}
+_LANE_THREADS: Final = 10
+"""Numbers of threads from one lane to the next."""
 _COUNTERS: Final = 1
-"""The process of the counters; streams have higher numbers."""
+"""The process of the counters; those of streams have higher numbers."""
 
 
 def write_perfetto(streams: Iterable[StoredStream], file: IO[str]) -> None:
     """Write streams as a trace in Chrome's JSON format.
 
-    A session is one process of the trace, and so is a stream without a session. Requests of a session that overlap get
-    further threads.
+    A session is one process of the trace, and so are the streams of a provider's model that belong to none. Streams of
+    a process that overlap get further lanes, of three threads each.
     """
     events = [_name("process_name", "otel-itl", _COUNTERS)]
     processes: dict[str, int] = {}
     busy_until: defaultdict[int, list[int]] = defaultdict(list)
     changes: list[tuple[int, int]] = []
-    for stream in streams:
+    for stream in sorted(streams, key=lambda stream: stream.timeline.request_unix_ns):
         start = stream.timeline.request_unix_ns // MICROSECOND
         end = start + stream.timeline.end // MICROSECOND
         changes += [(start, 1), (end, -1)]
         session = stream.span_facts.session_id
-        key = f"session {session}" if session else f"{stream.model} {stream.trace_id[:8]} {start}"
-        process = processes.setdefault(key, len(processes) + _COUNTERS + 1)
+        key = f"session {session}" if session else f"{stream.provider} {stream.model}"
+        if key not in processes:
+            processes[key] = len(processes) + _COUNTERS + 1
+            events.append(_name("process_name", key, processes[key]))
+        process = processes[key]
         lanes = busy_until[process]
         lane = next((number for number, until in enumerate(lanes) if until <= start), len(lanes))
         if lane == len(lanes):
             lanes.append(end)
-            events.append(_name("process_name", key, process))
-            events += [_name("thread_name", name, process, lane * 10 + thread) for thread, name in _THREADS.items()]
+            for thread, name in _THREADS.items():
+                number = lane * _LANE_THREADS + thread
+                events.append(_name("thread_name", f"{lane + 1}: {name}", process, number))
+                events.append(_name("thread_sort_index", number, process, number))
         lanes[lane] = end
         for name, thread, since, until, facts in _slices(stream):
             known = {key: value for key, value in facts.items() if value is not None}
-            place = {"pid": process, "tid": lane * 10 + thread, "ts": start + since, "dur": max(until - since, 1)}
+            place = {
+                "pid": process,
+                "tid": lane * _LANE_THREADS + thread,
+                "ts": start + since,
+                "dur": max(until - since, 1),
+            }
             events.append({"ph": "X", "name": name, "cat": "itl", **place, "args": known})
     count = 0
     for moment, at_once in groupby(sorted(changes), key=lambda change: change[0]):
@@ -59,9 +71,10 @@ def write_perfetto(streams: Iterable[StoredStream], file: IO[str]) -> None:
     json.dump({"displayTimeUnit": "ms", "traceEvents": events}, file, separators=(",", ":"))
 
 
-def _name(kind: str, name: str, process: int, thread: int = 0) -> dict[str, Any]:
-    """Return the event that names a process or a thread."""
-    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": {"name": name}}
+def _name(kind: str, value: str | int, process: int, thread: int = 0) -> dict[str, Any]:
+    """Return the event that names a process or a thread, or gives it its place."""
+    key = "sort_index" if kind == "thread_sort_index" else "name"
+    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": {key: value}}
 
 
 def _slices(stream: StoredStream) -> Iterator[tuple[str, int, int, int, dict[str, Any]]]:

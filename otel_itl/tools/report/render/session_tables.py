@@ -99,14 +99,22 @@ def _time(request: RequestSummary) -> datetime:
     return datetime.fromtimestamp(request.request_unix_ns // SECOND, timezone.utc)
 
 
+def _is_marked(session: SessionSummary, q: int) -> bool:
+    has_any = session.itl_p50 is not None
+    return has_any and has_too_few(q, session.itl_samples, session.itl_requests)
+
+
+def has_marks(session: SessionSummary) -> bool:
+    """Return whether a percentile of a session is of too few gaps or requests."""
+    return _is_marked(session, 99)
+
+
 def _session_column(q: int) -> Column:
     """Return the column of a percentile of the gaps of sessions; one of too few is marked."""
 
     def show(session: SessionSummary) -> str:
         """Return the cell of a session."""
-        seconds = getattr(session, f"itl_p{q}")
-        is_of_too_few = seconds is not None and has_too_few(q, session.itl_samples, session.itl_requests)
-        return mark_if(format_milliseconds(seconds), is_of_too_few=is_of_too_few)
+        return mark_if(format_milliseconds(getattr(session, f"itl_p{q}")), is_of_too_few=_is_marked(session, q))
 
     return Column(f"p{q}", 6, group="ITL, ms", cell=show)
 

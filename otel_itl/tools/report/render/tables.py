@@ -85,13 +85,24 @@ def fit_columns(columns: Iterable[Column], rows: Sequence[Any]) -> list[Column]:
     """
     fitted = [(column, [str(column.cell(row)) for row in rows]) for column in columns]
     is_empty = all({*cells} == {ABSENT} for column, cells in fitted if column.kind == "number")
-    return [
+    shown = [
         column._replace(
             width=max(column.width, *(cell_len(text) + 1 for text in (column.heading, column.above, *cells)))
         )
         for column, cells in fitted
         if is_empty or {*cells} != {ABSENT} or column.kind != "number"
     ]
+    return [column for group, members in groupby(shown, key=_find_group) for column in _widen(list(members), group)]
+
+
+def _find_group(column: Column) -> str:
+    return column.group
+
+
+def _widen(columns: list[Column], group: str) -> list[Column]:
+    """Return the columns of a group, the first of which makes room for the name of the group between its rules."""
+    missing = len(group) + 3 - sum(column.width for column in columns) if group else 0
+    return [columns[0]._replace(width=columns[0].width + max(missing, 0)), *columns[1:]]
 
 
 def shorten_middle(name: str, width: int, dots: str) -> str:

@@ -1,8 +1,9 @@
 /* Sums up the streams that pass the filters, a few milliseconds at a time: latencies by time, and all of them together. */
 
+import { formatDuration } from "./format.js";
 import { forEachGap } from "./packed.js";
-import { Samples, interpolateRanks } from "./samples.js";
-import { chunksOf, endOf, errorOf, isKnown, timeToFirstToken } from "./streams.js";
+import { Samples, interpolateRanks, markIfTooFew } from "./samples.js";
+import { chunksOf, errorOf, isKnown, timeToFirstToken } from "./streams.js";
 
 const SLICE_MS = 7;
 const MAX_BINS = 720;
@@ -17,6 +18,62 @@ export const rowOf = (us) => {
 };
 export const latencyOf = (row) => MIN_LATENCY_US * 10 ** (row / ROWS_PER_DECADE);
 
+/* The latencies of some streams: their ITL samples, of how many `streams` they are, all together and by time, and their times to first token. */
+export class Sums {
+  constructor() {
+    this.samples = new Samples();
+    this.streams = 0;
+    this.firstTokens = [];
+    this.bins = new Map();
+    this.binUs = MIN_BIN_US;
+  }
+
+  add(stream) {
+    const first = timeToFirstToken(stream);
+    if (first !== null && isKnown(stream, "TTFT")) this.firstTokens.push({ at: stream.start + first, us: first, least: first - errorOf(stream, "time_to_first_token") });
+    if (isKnown(stream, "ITL")) this.addGaps(stream);
+    while (this.bins.size > MAX_BINS) this.widenBins();
+  }
+
+  addGaps(stream) {
+    this.samples.addBounds(stream);
+    const before = this.samples.count;
+    forEachGap(chunksOf(stream), (end, gap, shares) => {
+      const size = gap / shares;
+      this.samples.add(size, shares);
+      const bin = Math.floor((stream.start + end) / this.binUs);
+      let rows = this.bins.get(bin);
+      if (!rows) {
+        rows = new Float32Array(LATENCY_ROWS);
+        this.bins.set(bin, rows);
+      }
+      rows[rowOf(size)] += shares;
+    });
+    this.streams += this.samples.count > before;
+  }
+
+  /* Joins each two neighbouring bins of time. */
+  widenBins() {
+    const joined = new Map();
+    for (const [bin, rows] of this.bins) {
+      const place = Math.floor(bin / 2);
+      const present = joined.get(place);
+      if (present) for (let row = 0; row < LATENCY_ROWS; row++) present[row] += rows[row];
+      else joined.set(place, rows);
+    }
+    this.bins = joined;
+    this.binUs *= 2;
+  }
+
+  /* Times to first token (µs), ascending; `least`: as early as they may have been. */
+  sortedFirst(key = "us") {
+    return this.firstTokens.map((token) => token[key]).sort((a, b) => a - b);
+  }
+}
+
+/* The key of a stream in the table of models: its side, its provider and its model. */
+export const modelKey = (stream) => JSON.stringify([stream.side ?? 0, stream.provider ?? "", stream.model ?? stream.name ?? ""]);
+
 export class Aggregate {
   constructor() {
     this.reset();
@@ -24,12 +81,9 @@ export class Aggregate {
 
   reset() {
     this.taken = new Set();
-    this.samples = new Samples();
-    this.firstTokens = [];
-    this.bins = new Map();
-    this.binUs = MIN_BIN_US;
+    this.sides = [];
+    this.models = new Map();
     this.waiting = [];
-    this.version = 0;
   }
 
   /* Takes the streams that pass the filters now. Where one that was taken does not any more, or a tenth of them was let
@@ -58,49 +112,24 @@ export class Aggregate {
 
   add(stream) {
     this.taken.add(stream);
-    this.version++;
-    const first = timeToFirstToken(stream);
-    if (first !== null && isKnown(stream, "TTFT")) this.firstTokens.push({ at: stream.start + first, us: first, least: first - errorOf(stream, "time_to_first_token") });
-    if (isKnown(stream, "ITL")) this.addGaps(stream);
-    while (this.bins.size > MAX_BINS) this.widenBins();
+    this.ofSide(stream.side ?? 0).add(stream);
+    this.ofModel(modelKey(stream)).add(stream);
   }
 
-  addGaps(stream) {
-    this.samples.addBounds(stream);
-    forEachGap(chunksOf(stream), (end, gap, shares) => {
-      const size = gap / shares;
-      this.samples.add(size, shares);
-      const bin = Math.floor((stream.start + end) / this.binUs);
-      let rows = this.bins.get(bin);
-      if (!rows) {
-        rows = new Float32Array(LATENCY_ROWS);
-        this.bins.set(bin, rows);
-      }
-      rows[rowOf(size)] += shares;
-    });
+  /* The sums of a side of a comparison; of all streams where nothing is compared: side 0. */
+  ofSide(side) {
+    this.sides[side] ??= new Sums();
+    return this.sides[side];
   }
 
-  /* Joins each two neighbouring bins of time. */
-  widenBins() {
-    const joined = new Map();
-    for (const [bin, rows] of this.bins) {
-      const place = Math.floor(bin / 2);
-      const present = joined.get(place);
-      if (present) for (let row = 0; row < LATENCY_ROWS; row++) present[row] += rows[row];
-      else joined.set(place, rows);
-    }
-    this.bins = joined;
-    this.binUs *= 2;
+  ofModel(key) {
+    if (!this.models.has(key)) this.models.set(key, new Sums());
+    return this.models.get(key);
   }
 
-  /* The time that these streams take, in microseconds since the epoch. */
-  range(shown, now) {
-    let [from, until] = [Infinity, -Infinity];
-    for (const stream of shown) {
-      from = Math.min(from, stream.start);
-      until = Math.max(until, endOf(stream, now));
-    }
-    return from < until ? { from, until } : { from: now - 1e6, until: now };
+  /* How many ITL samples there are of all sides. */
+  get count() {
+    return this.sides.reduce((sum, side) => sum + (side?.samples.count ?? 0), 0);
   }
 }
 
@@ -111,11 +140,17 @@ export function quantileOfRows(rows, share) {
   return interpolateRanks(rows, total, share, (row, part) => latencyOf(row + part));
 }
 
+/* Likewise as text; marked where there are too few samples, and a dash where there is none. */
+export function describeQuantile(rows, share) {
+  if (!rows) return formatDuration(null);
+  return markIfTooFew(formatDuration(quantileOfRows(rows, share)), share, rows.reduce((sum, count) => sum + count, 0));
+}
+
 /* The rows of latency per column of a picture: `columns` equal parts of the time from `from` to `until`. */
-export function sumColumns(aggregate, from, until, columns) {
+export function sumColumns(sums, from, until, columns) {
   const summed = Array.from({ length: columns }, () => null);
-  for (const [bin, rows] of aggregate.bins) {
-    const middle = (bin + 0.5) * aggregate.binUs;
+  for (const [bin, rows] of sums.bins) {
+    const middle = (bin + 0.5) * sums.binUs;
     const column = Math.floor(((middle - from) / (until - from)) * columns);
     if (column < 0 || column >= columns) continue;
     summed[column] ??= new Float32Array(LATENCY_ROWS);

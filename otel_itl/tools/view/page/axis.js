@@ -54,7 +54,7 @@ export function drawValueAxis(context, colors, box, ticks, place, format) {
 }
 
 export function drawAxisTitle(context, colors, text, x, y, align = "left") {
-  context.fillStyle = colors.faint;
+  context.fillStyle = colors.dim;
   context.textAlign = align;
   context.fillText(text, x, y);
 }

@@ -4,10 +4,10 @@ import { drawTimeAxis } from "./axis.js";
 import { Plot, makeHatching } from "./canvas.js";
 import { byId, make, makeButton } from "./dom.js";
 import { formatCount, formatDay, formatDuration, formatWithError, significant } from "./format.js";
-import { drawLaneBase, drawLaneOver, drawLaneTicks, makeKindPalette } from "./lanedraw.js";
+import { drawLaneBase, drawLaneOver, drawLaneTicks, makeEraser, makeKindPalette } from "./lanedraw.js";
 import { ANSWER, HIDDEN, OTHER, REASONING, TOOL, findChunk, forEachGap, numberOutputs } from "./packed.js";
 import { chunksOf, endOf, errorAbove, errorOf, isRunning, timeToFirstToken } from "./streams.js";
-import { makeTable } from "./tables.js";
+import { DataTable } from "./tables.js";
 import { TimeWindow, handleGestures } from "./timescale.js";
 
 const KIND_LANES = [["reasoning", REASONING], ["answer", ANSWER], ["tool", TOOL]];
@@ -19,12 +19,14 @@ export class Detail {
     this.sheet = byId("detail");
     this.window = new TimeWindow();
     this.plot = new Plot(96, "Timeline of the stream: its chunks, waits, holds and stalls.", () => page.draw());
-    this.plot.box.tabIndex = 0;
+    for (const [name, value] of Object.entries({ tabindex: 0, role: "group", "aria-label": "Timeline: arrow keys move, + and - zoom" })) this.plot.box.setAttribute(name, value);
     this.ticks = make("canvas", { "aria-hidden": "true" });
     this.plot.box.append(this.ticks);
     this.title = make("h2");
     this.facts = make("dl", { class: "facts" });
-    this.gaps = make("div", { class: "tablebox" });
+    this.table = new DataTable();
+    this.gaps = make("div", { class: "tablebox", tabindex: 0, role: "region", "aria-label": "Longest gaps" }, this.table.element);
+    this.details = new Map();
     this.copied = make("span", { class: "note", role: "status" });
     const tools = make("div", { class: "tools" }, this.copied,
       makeButton("copy trace id", () => this.copy(this.stream.trace, "trace id"), { id: "copy-trace" }),
@@ -72,9 +74,11 @@ export class Detail {
   update() {
     const stream = this.page.streams.byId.get(this.page.view.get("stream"));
     const isOther = stream?.id !== this.stream?.id;
+    if (stream && this.sheet.hidden) this.opener = document.activeElement;
     this.sheet.hidden = !stream;
     document.body.classList.toggle("has-sheet", Boolean(stream));
     if (!stream) {
+      if (this.stream) this.giveFocusBack();
       this.stream = undefined;
       return;
     }
@@ -83,21 +87,40 @@ export class Detail {
     if (isOther) this.page.tip.hide();
     if (isOther || (this.isFitted && hasChanged)) this.fit();
     if (hasChanged) this.fill();
+    if (isOther && !this.sheet.contains(document.activeElement)) this.sheet.focus({ preventScroll: true });
+  }
+
+  /* Gives the focus back to where it was when the sheet was opened; to the rows, if that is nowhere. */
+  giveFocusBack() {
+    const isThere = this.opener?.isConnected && this.opener !== document.body;
+    (isThere ? this.opener : this.page.lanes.scroller).focus({ preventScroll: true });
   }
 
   fill() {
     const { stream } = this;
     const name = [stream.provider, stream.model ?? stream.name].filter(Boolean).join(" · ");
     this.title.replaceChildren(name);
-    this.facts.replaceChildren(...listFacts(stream, this.page.now).map(([term, value, explained, tone]) =>
-      make("div", {}, make("dt", {}, make("span", explained ? { term: explained } : {}, term)), make("dd", { class: tone }, value))));
+    this.fillFacts(listFacts(stream, this.page.now, this.page.facts.sides));
     const gaps = findGaps(stream).slice(0, MAX_GAPS);
     this.gaps.hidden = gaps.length === 0;
-    this.gaps.replaceChildren(makeTable({
+    this.table.fill({
       columns: ["longest gaps", "at", "before output chunk", "kind"],
       rows: gaps.map((gap) => [formatDuration(gap.size), formatDuration(gap.end), gap.number, describeCode(gap.code)]),
       onRow: (row) => this.show(gaps[row]),
-    }));
+    });
+  }
+
+  /* Shows the facts; one that stays keeps its element, and with it the focus. */
+  fillFacts(facts) {
+    const elements = facts.map(([term, value, explained, tone]) => {
+      if (!this.details.has(term)) this.details.set(term, make("div", {}, make("dt", {}, make("span", explained ? { term: explained } : {}, term)), make("dd")));
+      const element = this.details.get(term);
+      element.lastChild.className = tone ?? "";
+      element.lastChild.replaceChildren(value instanceof Node ? value : String(value));
+      return element;
+    });
+    const isSame = elements.length === this.facts.children.length && elements.every((element, place) => element === this.facts.children[place]);
+    if (!isSame) this.facts.replaceChildren(...elements);
   }
 
   /* Zooms to a gap. */
@@ -138,9 +161,10 @@ export class Detail {
       drawLaneTicks(buffer, palette, keepKind(stream, flag), lane, local);
     });
     this.ticks.getContext("2d").putImageData(buffer.image, 0, 0);
+    const erase = makeEraser(this.ticks, plot.ratio);
     clip();
     shown.forEach((_, place) =>
-      drawLaneOver(context, colors, stream, { left, right, top: 5 + place * 34, height: 24 }, local, page.now, place === 0));
+      drawLaneOver(context, colors, stream, { left, right, top: 5 + place * 34, height: 24 }, local, page.now, erase, place === 0));
     context.restore();
   }
 
@@ -221,12 +245,13 @@ function describeCode(code) {
   return code & HIDDEN ? `${kind}, hidden` : kind;
 }
 
-function listFacts(stream, now) {
+function listFacts(stream, now, sides) {
   const figures = stream.measures ?? {};
   const time = (seconds) => formatDuration(seconds === undefined ? null : seconds * 1e6);
   const figure = (name) => formatWithError(figures[name] === undefined ? null : figures[name] * 1e6, errorOf(stream, name), errorAbove(stream, name));
   const tokens = figures.token_count === undefined ? null : `${formatCount(figures.token_count)}${figures.has_reported_token_count ? "" : " chunks, not counted by the provider"}`;
   const facts = [
+    ["side", sides?.[stream.side]],
     ["outcome", isRunning(stream) ? "running" : `${stream.outcome ?? "span"}${stream.error ? ` (${stream.error})` : ""}`, null, stream.outcome === "error" || stream.outcome === "truncated" ? "bad" : null],
     ["started", formatDay(stream.start)], ["duration", formatDuration(endOf(stream, now) - stream.start), "E2E"],
     ["headers", stream.headers && formatDuration(stream.headers)],

@@ -3,16 +3,21 @@
 import { byId, make, makeButton } from "./dom.js";
 import { formatClock, formatDuration } from "./format.js";
 import { forEachGap } from "./packed.js";
-import { chunksOf, endOf, hasStalled, isPlain, isRunning } from "./streams.js";
+import { chunksOf, endOf, hasStalled, isPlain, isRunning, ongoingStall } from "./streams.js";
 
-const FACETS = ["provider", "model", "session", "outcome"];
-const KEYS = [...FACETS, "stalled", "from", "to", "low", "high", "stream", "axis", "dense", "theme"];
+const FACETS = ["side", "provider", "model", "session", "outcome"];
+const FILTERS = [...FACETS, "stalled", "text"];
+const KEYS = [...FILTERS, "from", "to", "low", "high", "stream", "axis", "dense", "theme", "keys"];
 const RUNNING = "running";
+const FAILED = "failed";
+const SEARCHED = ["id", "provider", "model", "name", "session", "operation", "error"];
 const MAX_CHOICES = 500;
 
 export class View {
-  constructor(onChange) {
+  /* `facts`: of the page, which name the sides. */
+  constructor(onChange, facts) {
     this.onChange = onChange;
+    this.facts = facts;
     this.values = readUrl();
     window.addEventListener("hashchange", () => {
       this.values = readUrl();
@@ -40,22 +45,43 @@ export class View {
     this.onChange();
   }
 
+  /* Whether all of these filters are set. */
+  has(filters) {
+    return Object.entries(filters).every(([name, value]) => this.get(name) === value);
+  }
+
+  /* Sets filters, or removes them where all are set. */
+  toggle(filters) {
+    this.set(this.has(filters) ? Object.fromEntries(Object.keys(filters).map((name) => [name, ""])) : filters);
+  }
+
   clear() {
-    const kept = Object.fromEntries(["theme", "axis", "dense"].map((name) => [name, this.values[name]]));
+    const kept = Object.fromEntries(["theme", "axis", "dense", "keys"].map((name) => [name, this.values[name]]));
     this.values = {};
     this.set(kept);
   }
 
   get isFiltered() {
-    return [...FACETS, "stalled", "from"].some((name) => this.values[name]);
+    return [...FILTERS, "from"].some((name) => this.values[name]);
+  }
+
+  facetOf(stream, name) {
+    if (name === "outcome") return isRunning(stream) ? RUNNING : isPlain(stream) ? "span" : stream.outcome;
+    return (name === "side" ? this.facts.sides?.[stream.side] : stream[name]) ?? "";
+  }
+
+  hasValue(stream, name, wanted) {
+    const value = this.facetOf(stream, name);
+    return value === wanted || (wanted === FAILED && name === "outcome" && (value === "error" || value === "truncated"));
   }
 
   /* Whether a stream passes the filters. */
   accepts(stream, now) {
     for (const name of FACETS) {
-      if (this.values[name] && facetOf(stream, name) !== this.values[name]) return false;
+      if (this.values[name] && !this.hasValue(stream, name, this.values[name])) return false;
     }
-    if (this.values.stalled && !hasStalled(stream)) return false;
+    if (this.values.stalled && !(this.values.stalled === "now" ? ongoingStall(stream) : hasStalled(stream))) return false;
+    if (this.values.text && !hasText(stream, this.values.text)) return false;
     const from = this.number("from");
     if (from === null) return true;
     const until = this.number("to") ?? from;
@@ -65,14 +91,15 @@ export class View {
   }
 }
 
+/* Whether each word occurs in a name or an id of a stream, in capital letters or not. */
+function hasText(stream, text) {
+  const all = SEARCHED.map((name) => stream[name] ?? "").join(" ").toLowerCase();
+  return text.toLowerCase().split(/\s+/).every((word) => all.includes(word));
+}
+
 function readUrl() {
   const query = new URLSearchParams(location.hash.slice(1));
   return Object.fromEntries(KEYS.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));
-}
-
-function facetOf(stream, name) {
-  if (name === "outcome") return isRunning(stream) ? RUNNING : isPlain(stream) ? "span" : stream.outcome;
-  return stream[name] ?? "";
 }
 
 /* Whether a stream has a latency sample within a time and a range of latencies (µs). */
@@ -95,17 +122,22 @@ export class FilterBar {
     this.stalled = makeButton("stalled", () => view.set({ stalled: view.get("stalled") ? "" : "1" }), {
       id: "filter-stalled", "data-term": "stall",
     });
+    this.text = make("input", {
+      type: "search", id: "filter-text", placeholder: "search", "aria-label": "Search names and ids", maxlength: 200,
+      oninput: (event) => view.set({ text: event.target.value }),
+    });
     this.range = makeButton("", () => view.set({ from: "", to: "", low: "", high: "" }), {
       class: "chip", id: "filter-range", title: "Remove the selection of time and latency",
     });
     this.reset = makeButton("clear", () => view.clear(), { id: "filter-clear" });
-    byId("filters").append(...this.selects, this.stalled, this.range, this.reset);
+    byId("filters").append(this.text, ...this.selects, this.stalled, this.range, this.reset);
     this.shown = FACETS.map(() => "");
   }
 
   update(streams) {
     FACETS.forEach((name, place) => this.fill(name, this.selects[place], place, streams));
     this.stalled.setAttribute("aria-pressed", String(Boolean(this.view.get("stalled"))));
+    if (document.activeElement !== this.text) this.text.value = this.view.get("text");
     this.reset.hidden = !this.view.isFiltered;
     this.range.hidden = this.view.number("from") === null;
     if (!this.range.hidden) this.range.textContent = `${this.describeRange()} ×`;
@@ -114,7 +146,7 @@ export class FilterBar {
   fill(name, select, place, streams) {
     const found = new Set();
     for (const stream of streams) {
-      const value = facetOf(stream, name);
+      const value = this.view.facetOf(stream, name);
       if (value && found.size < MAX_CHOICES) found.add(value);
     }
     const chosen = this.view.get(name);

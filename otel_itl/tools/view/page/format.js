@@ -25,6 +25,12 @@ export function formatWithError(us, error, above) {
   return `${shown} (${[error && `-${isAll ? number : less}`, above && `+${roundUp(above / unit)}`].filter(Boolean).join(" ")})`;
 }
 
+/* Likewise in milliseconds without their unit, for columns. */
+export function formatMsWithError(us, error, above) {
+  const parts = [error && `-${roundUp(error / 1000)}`, above && `+${roundUp(above / 1000)}`].filter(Boolean);
+  return `${formatMs(us)}${parts.length ? ` (${parts.join(" ")})` : ""}`;
+}
+
 /* A positive number rounded up to two significant digits, as text. */
 function roundUp(number) {
   const digits = 1 - Math.floor(Math.log10(number));

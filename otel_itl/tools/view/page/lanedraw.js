@@ -131,6 +131,12 @@ function fillPixels({ data, width }, left, right, top, bottom, color) {
   for (let y = top; y < bottom; y++) data.fill(color, y * width + left, y * width + right);
 }
 
+/* A function that removes ticks from a part of their canvas, in CSS pixels. */
+export function makeEraser(ticks, ratio) {
+  const context = ticks.getContext("2d");
+  return (left, top, width, height) => context.clearRect(left * ratio, top * ratio, width * ratio, height * ratio);
+}
+
 export function makeKindPalette(pixels) {
   return {
     other: pixels.other,
@@ -138,8 +144,9 @@ export function makeKindPalette(pixels) {
   };
 }
 
-/* What is over the ticks: stalls with their seconds and cause, and how the stream ended. */
-export function drawLaneOver(context, colors, stream, lane, scale, now, isLabelled = true) {
+/* What is over the ticks: stalls with their seconds and cause, and how the stream ended. `erase(left, top, width, height)`
+   removes the ticks under a text. */
+export function drawLaneOver(context, colors, stream, lane, scale, now, erase, isLabelled = true) {
   const { top, height } = lane;
   const isTall = height >= 11;
   for (const stall of stream.stalls ?? []) {
@@ -149,7 +156,7 @@ export function drawLaneOver(context, colors, stream, lane, scale, now, isLabell
     if (until <= lane.left || from >= lane.right) continue;
     context.fillStyle = colors.stall;
     context.fillRect(from, top - 1, Math.max(until - from, 2), height + 2);
-    if (isTall && isLabelled) labelStall(context, colors, stall, length, from, until, lane);
+    if (isTall && isLabelled) labelStall(context, colors, stall, length, from, until, lane, erase);
   }
   if (isRunning(stream)) {
     const x = Math.min(scale(endOf(stream, now)), lane.right);
@@ -160,13 +167,15 @@ export function drawLaneOver(context, colors, stream, lane, scale, now, isLabell
   }
 }
 
-function labelStall(context, colors, stall, length, from, until, { top, height }) {
+function labelStall(context, colors, stall, length, from, until, { top, height }, erase) {
   const cause = (stall.cause ?? "unknown cause").replace("_", " ");
   setFont(context, 11, 600);
   const room = until - from - 8;
   const time = formatDuration(length);
   const text = context.measureText(`${time} ${cause}`).width <= room ? `${time} ${cause}` : time;
-  if (context.measureText(text).width <= room) {
+  const { width } = context.measureText(text);
+  if (width <= room) {
+    erase(from, top - 1, width + 8, height + 2);
     context.textAlign = "left";
     context.fillStyle = colors["stall-ink"];
     context.fillText(text, from + 4, top + height / 2 + 0.5);

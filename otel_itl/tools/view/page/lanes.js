@@ -4,18 +4,17 @@ import { drawTimeAxis } from "./axis.js";
 import { Plot, fitText, makeHatching, setFont } from "./canvas.js";
 import { make, makeButton, makeHead } from "./dom.js";
 import { formatClock, formatDuration, formatWithError } from "./format.js";
-import { drawLaneBase, drawLaneOver, drawLaneTicks, makeKindPalette } from "./lanedraw.js";
-import { chunksOf, endOf, errorAbove, errorOf, isPlain, isRunning, ongoingStall, timeToFirstToken } from "./streams.js";
+import { LaneWindow, orderRows } from "./lanewindow.js";
+import { drawLaneBase, drawLaneOver, drawLaneTicks, makeEraser, makeKindPalette } from "./lanedraw.js";
+import { RowList } from "./rowlist.js";
+import { SideLegend, colorOfSide } from "./sides.js";
+import { chunksOf, endOf, errorAbove, errorOf, isPlain, isRunning, longestStall, ongoingStall, timeToFirstToken } from "./streams.js";
 import { TableToggle } from "./tables.js";
-import { TimeWindow, handleGestures } from "./timescale.js";
+import { handleGestures } from "./timescale.js";
 
 const AXIS_HEIGHT = 24;
 const MAX_HEIGHT = 460;
-const FOLLOWED_US = 30e6;
-const MIN_FOLLOWED_US = 4e6;
-const SHOWN_AT_FIRST = 26;
-const MAX_FITTED = 60;
-const QUIET_US = 90e6;
+const SIDE_PX = 4;
 const ROW = Object.freeze({ normal: 25, dense: 6 });
 const MAX_TABLE_ROWS = 200;
 const LEGEND = [
@@ -27,7 +26,7 @@ const LEGEND = [
 export class Lanes {
   constructor(section, page) {
     this.page = page;
-    this.window = new TimeWindow();
+    this.window = new LaneWindow(page);
     this.isFollowing = true;
     this.fitsAll = true;
     this.rows = [];
@@ -35,8 +34,10 @@ export class Lanes {
     this.ticks = make("canvas", { "aria-hidden": "true" });
     this.plot.box.append(this.ticks);
     this.spacer = make("div", { class: "spacer" });
-    this.scroller = make("div", { class: "scroller", tabindex: 0, "aria-label": "Streams: arrow keys move, Enter opens" },
-      make("div", { class: "pin" }, this.plot.box), this.spacer);
+    this.list = new RowList(page, this);
+    this.scroller = make("div", { class: "scroller", tabindex: 0, role: "listbox", "aria-label": "Streams: arrow keys move, Enter opens" },
+      make("div", { class: "pin", "aria-hidden": "true" }, this.plot.box), this.spacer, this.list.element);
+    this.scroller.addEventListener("keydown", (event) => this.list.press(event));
     this.empty = make("div", { class: "empty" });
     this.follow = makeButton("follow", () => this.toggleFollowing(), { id: "follow" });
     this.axis = makeButton("since request", () => this.toggleAxis(), { id: "axis" });
@@ -45,7 +46,8 @@ export class Lanes {
     this.table = new TableToggle("the streams", () => this.makeRows());
     this.note = make("span", { class: "note" });
     const tools = [this.follow, fit, this.axis, this.dense, this.table.button];
-    section.append(makeHead("Streams", { term: "stream", note: this.note, tools, legend: LEGEND }),
+    this.sides = new SideLegend(page);
+    section.append(makeHead("Streams", { term: "stream", note: this.note, tools, legend: LEGEND }), this.sides.element,
       this.scroller, this.empty, this.table.box);
     this.scroller.addEventListener("scroll", () => page.draw());
     handleGestures(this.plot.box, {
@@ -61,8 +63,12 @@ export class Lanes {
     return this.page.view.get("dense") === "1";
   }
 
+  /* Whether rows begin at their requests: as it was chosen; else for sides, and for a file of which the streams would be
+     slivers by time of day. */
   get isByRequest() {
-    return this.page.view.get("axis") === "request";
+    const chosen = this.page.view.get("axis");
+    if (chosen) return chosen === "request";
+    return Boolean(this.page.facts.sides) || (this.isFollowing && this.fitsAll && this.window.isSparse);
   }
 
   get area() {
@@ -83,11 +89,18 @@ export class Lanes {
   }
 
   toggleAxis() {
-    this.page.view.set({ axis: this.isByRequest ? "" : "request" });
+    this.page.view.set({ axis: this.isByRequest ? "time" : "request" });
     this.fit();
   }
 
+  /* Keeps the axis that a file has opened with where its window is moved. */
+  keepAxis() {
+    const { view } = this.page;
+    if (this.isByRequest && !view.get("axis")) view.set({ axis: "request" });
+  }
+
   move(change) {
+    this.keepAxis();
     this.isFollowing = false;
     change();
     this.page.draw();
@@ -96,58 +109,20 @@ export class Lanes {
   /* Shows the whole of the streams that pass the filters. */
   fit() {
     if (!this.page.shown.length) return;
-    this.fitWindow();
+    this.keepAxis();
+    this.window.fit(this.isByRequest);
     this.isFollowing = false;
     this.page.draw();
   }
 
-  fitWindow() {
-    const { shown, now } = this.page;
-    let [from, until] = [Infinity, -Infinity];
-    for (const stream of shown) {
-      const start = this.isByRequest ? 0 : stream.start;
-      from = Math.min(from, start);
-      until = Math.max(until, start + endOf(stream, now) - stream.start);
-    }
-    const margin = (until - from) * 0.04 || 1000;
-    this.window.set(from - (this.isByRequest ? 0 : margin), until + margin * 2.5);
-  }
-
-  /* Places the window where new streams come in; without any, over the last ones. A file that has not grown since it was
-     read, and a saved page, begin with all of their streams in the window, unless they are more than can be seen well. */
+  /* Places the window where new streams come in. A file that has not grown since it was read, and a saved page, begin
+     with all of their streams. */
   placeWindow() {
-    const { shown, now, isLive } = this.page;
     if (!this.isFollowing) return;
     this.fitsAll &&= !this.page.facts.grown;
-    if (this.fitsAll && shown.length && shown.length <= MAX_FITTED) {
-      this.fitWindow();
-      return;
-    }
-    if (this.isByRequest) {
-      let longest = 1e6;
-      for (const stream of shown.slice(0, 40)) longest = Math.max(longest, endOf(stream, now) - stream.start);
-      this.window.set(0, longest * 1.15);
-      return;
-    }
-    if (isLive && (!shown.length || shown.some(isRunning) || endOf(shown[0], now) > now - QUIET_US)) {
-      // As long as the rows in sight need; it changes slowly, so that the picture does not jump.
-      const seen = shown[Math.min(shown.length, Math.floor(this.plot.height / ROW.normal)) - 1];
-      const wanted = Math.min(Math.max((now - (seen?.start ?? now)) * 1.1, MIN_FOLLOWED_US), FOLLOWED_US);
-      this.followed = this.followed ? this.followed + (wanted - this.followed) * 0.06 : wanted;
-      this.window.set(now - this.followed, now + this.followed * 0.16);
-      return;
-    }
-    const last = shown.slice(0, SHOWN_AT_FIRST);
-    const from = last.reduce((least, stream) => Math.min(least, stream.start), Infinity);
-    const until = last.reduce((most, stream) => Math.max(most, endOf(stream, now)), 0);
-    if (last.length) this.window.set(from - (until - from) * 0.01, until + (until - from) * 0.14);
-  }
-
-  findRows() {
-    const { shown, now } = this.page;
-    if (this.isByRequest) return shown;
-    const { from, until } = this.window;
-    return shown.filter((stream) => stream.start <= until && endOf(stream, now) >= from);
+    if (this.isByRequest) this.window.showRequests();
+    else if (this.fitsAll) this.window.fit(false);
+    else this.window.follow(Math.floor(this.plot.height / ROW.normal));
   }
 
   update() {
@@ -160,13 +135,15 @@ export class Lanes {
     this.follow.setAttribute("aria-pressed", String(this.isFollowing && !this.fitsAll));
     this.axis.setAttribute("aria-pressed", String(this.isByRequest));
     this.dense.setAttribute("aria-pressed", String(this.isDense));
+    this.sides.update();
+    this.list.update();
     this.table.update();
   }
 
   draw() {
     if (this.scroller.hidden) return;
     this.placeWindow();
-    this.rows = this.findRows();
+    this.rows = orderRows(this.page, this.window, this.isByRequest);
     const rowHeight = this.isDense ? ROW.dense : ROW.normal;
     const whole = AXIS_HEIGHT + this.rows.length * rowHeight + 8;
     const most = Math.max(Math.min(window.innerHeight * 0.62, MAX_HEIGHT * 2), 240);
@@ -200,15 +177,25 @@ export class Lanes {
         context.fillStyle = colors.grid;
         context.fillRect(left, y, right - left, rowHeight);
       }
+      if (stream.id === this.list.current && document.activeElement === this.scroller) {
+        context.strokeStyle = colors.focus;
+        context.strokeRect(left + 0.5, y + 0.5, right - left - 1, rowHeight - 1);
+      }
       drawLaneBase(context, colors, this.hatching, stream, lane, local, page.now);
       drawLaneTicks(buffer, palette, stream, clipLane(lane, AXIS_HEIGHT), local);
     }
     this.ticks.getContext("2d").putImageData(buffer.image, 0, 0);
-    for (const { stream, lane, local } of places) drawLaneOver(context, colors, stream, lane, local, page.now);
+    const erase = makeEraser(this.ticks, plot.ratio);
+    for (const { stream, lane, local } of places) drawLaneOver(context, colors, stream, lane, local, page.now, erase);
     context.restore();
-    if (this.isDense) return;
     clipTo(context, 0, left, plot.height);
-    for (const { stream, y } of places) this.drawLabel(context, colors, stream, y, rowHeight, left);
+    for (const { stream, y } of places) {
+      if (stream.side !== undefined) {
+        context.fillStyle = colors[colorOfSide(stream.side)];
+        context.fillRect(0, y + 1, SIDE_PX, rowHeight - 2);
+      }
+      if (!this.isDense) this.drawLabel(context, colors, stream, y, rowHeight, left);
+    }
     context.restore();
   }
 
@@ -246,11 +233,12 @@ export class Lanes {
     context.textAlign = "left";
     setFont(context, 12, isRunning(stream) ? 600 : 450);
     context.fillStyle = ongoingStall(stream) ? colors.bad : isPlain(stream) ? colors.dim : colors.ink;
-    const name = fitText(context, stream.model ?? stream.name ?? "span", left - (left > 120 ? 78 : 8));
-    context.fillText(name, 2, middle);
-    const used = context.measureText(name).width + 9;
+    const start = stream.side === undefined ? 2 : SIDE_PX + 5;
+    const name = fitText(context, stream.model ?? stream.name ?? "span", left - start - (left > 120 ? 76 : 6));
+    context.fillText(name, start, middle);
+    const used = start + context.measureText(name).width + 7;
     setFont(context);
-    context.fillStyle = colors.faint;
+    context.fillStyle = colors.dim;
     const more = stream.session ?? stream.provider ?? "";
     context.fillText(fitText(context, more, left - used - 12), used, middle);
   }
@@ -262,7 +250,8 @@ export class Lanes {
     const count = view.isFiltered ? `${shown.length.toLocaleString("en")} of ${all.toLocaleString("en")}` : all.toLocaleString("en");
     const open = running ? `, ${running} open` : "";
     const stalled = shown.filter((stream) => isRunning(stream) && ongoingStall(stream, now)).length;
-    return `${count}${open}${stalled ? `, ${stalled} stalled now` : ""}`;
+    const order = this.isByRequest && shown.some((stream) => longestStall(stream, now)) ? ", the longest stall first" : "";
+    return `${count}${open}${stalled ? `, ${stalled} stalled now` : ""}${order}`;
   }
 
   rowAt(event) {
@@ -273,13 +262,20 @@ export class Lanes {
   }
 
   open(stream) {
-    if (stream) this.page.view.set({ stream: stream.id });
+    if (!stream) return;
+    this.list.current = stream.id;
+    this.page.view.set({ stream: stream.id });
+    this.page.refresh();
+  }
+
+  describeRow(stream) {
+    return describeBriefly(stream, this.page.now, this.page.facts.sides);
   }
 
   hover(event) {
     const stream = event.buttons ? undefined : this.rowAt(event);
     if (!stream) return this.page.tip.hide();
-    return this.page.tip.show(describeBriefly(stream, this.page.now), event.clientX, event.clientY);
+    return this.page.tip.show(this.describeRow(stream), event.clientX, event.clientY);
   }
 
   /* Scrolls to the row of a stream, where it has one. */
@@ -295,6 +291,7 @@ export class Lanes {
   makeRows() {
     const { shown, now } = this.page;
     return {
+      keys: shown.slice(0, MAX_TABLE_ROWS).map(({ id }) => id),
       columns: ["started", "provider", "model", "session", "state", "TTFT", "duration", "ITL p50", "ITL p99", "chunks", "stalls"],
       texts: 5,
       rows: shown.slice(0, MAX_TABLE_ROWS).map((stream) => [
@@ -332,8 +329,8 @@ function clipLane(lane, top) {
   return { ...lane, top: lane.top + above, height: Math.max(lane.height - above, 0) };
 }
 
-export function describeBriefly(stream, now) {
-  const lines = [`${stream.provider ?? ""} ${stream.model ?? stream.name ?? ""}`.trim()];
+function describeBriefly(stream, now, sides) {
+  const lines = [`${sides ? `${sides[stream.side]}: ` : ""}${stream.provider ?? ""} ${stream.model ?? stream.name ?? ""}`.trim()];
   if (stream.session) lines.push(`session ${stream.session}${stream.turn ? `, request ${stream.turn}` : ""}`);
   const first = timeToFirstToken(stream);
   const facts = [`${isRunning(stream) ? "running for" : (stream.outcome ?? "span")} ${formatDuration(endOf(stream, now) - stream.start)}`];

@@ -3,7 +3,6 @@
 import { Aggregate } from "./aggregate.js";
 import { Detail } from "./detail.js";
 import { byId, make, makeButton } from "./dom.js";
-import { Ecdf } from "./ecdf.js";
 import { Explain } from "./explain.js";
 import { FilterBar, View } from "./filters.js";
 import { formatCount, formatDay } from "./format.js";
@@ -13,6 +12,7 @@ import { Lanes } from "./lanes.js";
 import { Models } from "./models.js";
 import { Series } from "./series.js";
 import { Sessions } from "./sessions.js";
+import { splitBySide } from "./sides.js";
 import { connect, readDocument } from "./source.js";
 import { Spectrum } from "./spectrum.js";
 import { Streams, isRunning } from "./streams.js";
@@ -32,15 +32,16 @@ class Page {
     this.streams = new Streams();
     this.aggregate = new Aggregate();
     this.shown = [];
+    this.parts = [];
     this.theme = new Theme();
     this.tip = new Tip(facts.glossary ?? {});
-    this.view = new View(() => this.changeView());
+    this.view = new View(() => this.changeView(), facts);
     this.bar = new FilterBar(this.view);
     this.summary = new Summary(this);
     this.lanes = new Lanes(byId("lanes"), this);
     this.charts = [
       new HeatMap(byId("heat"), this), new Series(byId("series"), this), new Spectrum(byId("spectrum"), this),
-      new Ecdf(byId("ecdf"), this), new Sessions(byId("sessions"), this), new Models(byId("models"), this),
+      new Sessions(byId("sessions"), this), new Models(byId("models"), this),
       new Explain(byId("explain"), this),
     ];
     this.detail = new Detail(this);
@@ -95,7 +96,8 @@ class Page {
     this.aggregate.expect(this.shown, this.streams.byId);
     const judged = this.shown.find((stream) => stream.slo?.itl || stream.slo?.ttft);
     this.objective = judged?.slo;
-    this.range = this.aggregate.range(this.shown, now);
+    this.parts = splitBySide(this);
+    this.lanes.window.judge();
   }
 
   frame() {
@@ -131,7 +133,7 @@ class Page {
     this.detail.update();
     this.showStatus();
     if (!isNeeded) return;
-    this.range = this.aggregate.range(this.shown, this.now);
+    this.parts = splitBySide(this);
     this.summary.updateTotals();
     for (const chart of this.charts) chart.draw();
     this.needsRefresh = isBusy;
@@ -139,6 +141,8 @@ class Page {
 
   showName() {
     document.title = `otel-itl · ${this.facts.name}`;
+    byId("headline").textContent = this.facts.headline ?? "";
+    byId("headline").hidden = !this.facts.headline;
   }
 
   showStatus() {
@@ -171,9 +175,8 @@ class Page {
     if (!rows.length) return;
     const at = rows.findIndex((stream) => stream.id === this.view.get("stream"));
     const next = rows[Math.min(Math.max(at < 0 ? 0 : at + by, 0), rows.length - 1)];
-    this.view.set({ stream: next.id });
+    this.lanes.open(next);
     this.lanes.reveal(next);
-    this.refresh();
   }
 
   leave() {
@@ -186,6 +189,7 @@ class Page {
     connect({
       hello(facts) {
         Object.assign(page.facts, facts);
+        page.isFilterChanged = true;
         page.showName();
         page.offset = facts.now - Date.now() * 1000;
         page.isLost = false;

@@ -1,51 +1,68 @@
-/* The table of models and providers, with their outcomes. A click on a row filters by it. */
+/* The table of models and providers, of each side, with their outcomes. A click on a row filters by it. */
 
+import { modelKey } from "./aggregate.js";
 import { make, makeHead } from "./dom.js";
-import { formatCount, formatDuration, formatMs, significant } from "./format.js";
-import { Samples, quantileOf } from "./samples.js";
-import { isKnown, isPlain, isRunning, timeToFirstToken } from "./streams.js";
+import { formatCount, formatDuration, formatMsWithError, significant } from "./format.js";
+import { TOO_FEW, quantileOf } from "./samples.js";
+import { makeSideName } from "./sides.js";
+import { isKnown, isPlain, isRunning } from "./streams.js";
+import { formatFirst, formatSamples } from "./summary.js";
 import { SortedTable } from "./tables.js";
 
 const OUTCOMES = [
-  ["completed", "good"], ["running", "answer"], ["closed", "tool"], ["abandoned", "reasoning"], ["cancelled", "reasoning"],
+  ["completed", "good"], ["running", "other"], ["closed", "send"], ["abandoned", "send"], ["cancelled", "wait"],
   ["truncated", "stall"], ["error", "stall"], ["span", "span"],
 ];
-const MAX_POOLED = 4000;
 
 export class Models {
   constructor(section, page) {
     this.page = page;
-    this.cache = new Map();
-    this.table = new SortedTable([
+    this.section = section;
+    section.append(makeHead("Models and providers", { note: make("span", { class: "note" }, TOO_FEW) }));
+  }
+
+  /* The table, made once the sides are known. */
+  makeTable() {
+    const { page } = this;
+    const side = { name: "side", isText: true, value: (row) => row.side, cell: (row) => makeSideName(page.facts, row.side) };
+    const first = (name, share) => ({ name, term: "TTFT", value: (row) => quantileOf(row.first, share), cell: (row) => formatFirst(row.first, row.least, share, formatMsWithError) });
+    const gaps = (name, share) => ({ name, term: "ITL", value: (row) => row.samples.quantile(share), cell: (row) => formatSamples(row.sums, share, formatMsWithError) });
+    const columns = [
+      ...(page.facts.sides ? [side] : []),
       { name: "provider", isText: true, value: (row) => row.provider, cell: (row) => row.provider || "–" },
       { name: "model", isText: true, value: (row) => row.model, cell: (row) => row.model },
       { name: "streams", value: (row) => row.streams, cell: (row) => formatCount(row.streams) },
-      { name: "TTFT p50, ms", term: "TTFT", value: (row) => row.first50, cell: (row) => formatMs(row.first50) },
-      { name: "p99", term: "TTFT", value: (row) => row.first99, cell: (row) => formatMs(row.first99) },
-      { name: "ITL p50, ms", term: "ITL", value: (row) => row.p50, cell: (row) => formatMs(row.p50) },
-      { name: "p95", term: "ITL", value: (row) => row.p95, cell: (row) => formatMs(row.p95) },
-      { name: "p99", term: "ITL", value: (row) => row.p99, cell: (row) => formatMs(row.p99) },
-      { name: "max", term: "ITL", value: (row) => row.max, cell: (row) => formatMs(row.max) },
+      first("TTFT p50, ms", 0.5), first("p99", 0.99), gaps("ITL p50, ms", 0.5), gaps("p95", 0.95), gaps("p99", 0.99),
+      { name: "max", term: "ITL", value: (row) => row.max, cell: (row) => formatMsWithError(row.max, ...Object.values(row.samples.errors(1))) },
       { name: "tok/s", term: "output speed", value: (row) => row.speed, cell: (row) => (row.speed ? significant(row.speed) : "–") },
       { name: "stalls", term: "stall", value: (row) => row.stalls, cell: (row) => make("span", { class: row.stalls ? "bad" : "dim" }, formatCount(row.stalls)) },
       { name: "longest", term: "stall", value: (row) => row.longest, cell: (row) => (row.longest ? formatDuration(row.longest) : "–") },
       { name: "outcomes", isText: true, value: (row) => row.failed / row.streams, cell: (row) => makeOutcomes(row.outcomes) },
-    ], 2, (row) => page.view.set({ model: page.view.get("model") === row.model ? "" : row.model }));
-    section.append(makeHead("Models and providers", {}), make("div", { class: "tablebox" }, this.table.element));
+    ];
+    const table = new SortedTable(columns, columns.findIndex(({ name }) => name === "streams"), (row) => this.toggle(row), ({ key }) => key);
+    this.section.append(make("div", { class: "tablebox", tabindex: 0, role: "region", "aria-label": "Models and providers" }, table.element));
+    return table;
+  }
+
+  /* Filters by the side, the provider and the model of a row, or not any more. */
+  toggle({ side, provider, model }) {
+    const { view, facts } = this.page;
+    view.toggle({ provider, model, ...(facts.sides ? { side: facts.sides[side] } : {}) });
   }
 
   draw() {
     const groups = new Map();
     for (const stream of this.page.shown) {
-      const key = JSON.stringify([stream.provider ?? "", stream.model ?? stream.name ?? ""]);
+      const key = modelKey(stream);
       if (!groups.has(key)) groups.set(key, []);
       groups.get(key).push(stream);
     }
+    this.table ??= this.makeTable();
     this.table.fill([...groups].map(([key, streams]) => this.summarize(key, streams)));
   }
 
   summarize(key, streams) {
-    const [provider, model] = JSON.parse(key);
+    const [side, provider, model] = JSON.parse(key);
     const outcomes = {};
     let [stalls, longest, failed, time, tokens] = [0, 0, 0, 0, 0];
     for (const stream of streams) {
@@ -59,24 +76,11 @@ export class Models {
         tokens += stream.measures.decode_time / stream.measures.time_per_output_token;
       }
     }
-    const first = streams.map((stream) => (isPlain(stream) || !isKnown(stream, "TTFT") ? null : timeToFirstToken(stream))).filter((us) => us !== null).sort((a, b) => a - b);
-    const pooled = this.pool(key, streams);
+    const sums = this.page.aggregate.ofModel(key);
     return {
-      provider, model, streams: streams.length, outcomes, stalls, longest, failed, speed: time ? tokens / time : null,
-      first50: quantileOf(first, 0.5), first99: quantileOf(first, 0.99), p50: pooled.quantile(0.5), p95: pooled.quantile(0.95),
-      p99: pooled.quantile(0.99), max: pooled.count ? pooled.max : null,
+      key, side, provider, model, streams: streams.length, outcomes, stalls, longest, failed, speed: time ? tokens / time : null,
+      sums, samples: sums.samples, max: sums.samples.count ? sums.samples.max : null, first: sums.sortedFirst(), least: sums.sortedFirst("least"),
     };
-  }
-
-  /* The pooled samples of the newest streams of a model, made anew only where those changed. */
-  pool(key, streams) {
-    const ended = streams.filter((stream) => !isRunning(stream)).slice(0, MAX_POOLED);
-    const cached = this.cache.get(key);
-    if (cached?.count === ended.length && cached.newest === ended[0]) return cached.samples;
-    const samples = new Samples();
-    for (const stream of ended) if (isKnown(stream, "ITL")) samples.addStream(stream);
-    this.cache.set(key, { count: ended.length, newest: ended[0], samples });
-    return samples;
   }
 }
 

@@ -3,6 +3,8 @@
 import { forEachGap } from "./packed.js";
 import { chunksOf } from "./streams.js";
 
+const MIN_BEYOND = 10;
+const MIN_STREAMS = 5;
 const BINS_PER_DECADE = 200;
 const MIN_US = 1;
 const BINS = 9 * BINS_PER_DECADE;
@@ -14,6 +16,7 @@ export class Samples {
     this.sum = 0;
     this.min = Infinity;
     this.max = 0;
+    this.hasBounds = false;
     this.shifts = { low: new Float64Array(BINS), high: new Float64Array(BINS) };
   }
 
@@ -36,6 +39,7 @@ export class Samples {
     for (const [side, shift] of Object.entries(this.shifts)) {
       const runs = stream[side];
       if (!runs) continue;
+      this.hasBounds = true;
       for (let run = 0; run < runs.length; run += 2) shift[Math.min(runs[run], BINS - 1)] += runs[run + 1];
       forEachGap(chunksOf(stream), (_, gap, shares) => { shift[binOf(gap / shares)] -= shares; });
     }
@@ -43,6 +47,7 @@ export class Samples {
 
   /* By how much the sample at a share may be less, and more (µs). */
   errors(share) {
+    if (!this.hasBounds) return { below: 0, above: 0 };
     const value = this.quantile(share);
     const [low, high] = [this.shifts.low, this.shifts.high].map((shift) => interpolateRanks(this.counts.map((count, bin) => count + shift[bin]), this.count, share, sizeOf));
     return { below: shownError(value - low, value), above: shownError(high - value, value) };
@@ -72,6 +77,16 @@ export const shownError = (error, us) => (error > Math.max(1000, 0.01 * us) ? er
 /* The middle of a bin. The first one holds what is shorter than the resolution of a timeline. */
 function sizeOf(bin) {
   return bin === 0 ? 0 : MIN_US * 10 ** ((bin - 0.5) / BINS_PER_DECADE);
+}
+
+/* What the mark before a percentile means. */
+export const TOO_FEW = "~ of too few samples: p95 needs 200, p99 1,000, of 5 streams; p50 needs 5";
+
+/* A percentile as text, with the mark of one that has too few samples, or samples of too few streams: the rule of the
+   report (tools/report/too_few.py). */
+export function markIfTooFew(text, share, samples, streams = MIN_STREAMS) {
+  const needed = share <= 0.5 ? MIN_STREAMS : Math.round(MIN_BEYOND / (1 - share));
+  return samples && (samples < needed || (share > 0.5 && streams < MIN_STREAMS)) ? `~${text}` : text;
 }
 
 /* The value at a share of counted values: `sizeAt(bin, part)` returns the value at a part of the way through a bin. */

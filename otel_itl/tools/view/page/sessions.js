@@ -3,27 +3,30 @@
 import { Plot } from "./canvas.js";
 import { make, makeHead } from "./dom.js";
 import { formatDuration } from "./format.js";
+import { makeSideName } from "./sides.js";
 import { TableToggle } from "./tables.js";
 
 const MAX_SHOWN = 24;
 
-/* Requests by session, in the order in which they started; the session with the worst end is first. */
+/* Requests by session of each side, in the order in which they started; the session with the worst end is first. */
 export function groupSessions(streams) {
   const sessions = new Map();
   for (const stream of streams) {
     if (!stream.session) continue;
-    if (!sessions.has(stream.session)) sessions.set(stream.session, []);
-    sessions.get(stream.session).push(stream);
+    const key = JSON.stringify([stream.side ?? 0, stream.session]);
+    if (!sessions.has(key)) sessions.set(key, []);
+    sessions.get(key).push(stream);
   }
-  return [...sessions].map(([name, requests]) => {
+  return [...sessions].map(([key, requests]) => {
+    const [{ session: name, side }] = requests;
     requests.sort((a, b) => a.start - b.start);
     const last = requests.findLast((request) => request.ratio !== undefined);
     return {
-      name, requests, ratio: last?.ratio ?? null, isDegraded: Boolean(requests.findLast((request) => request.turn)?.degraded),
+      key, name, side, requests, ratio: last?.ratio ?? null, isDegraded: Boolean(requests.findLast((request) => request.turn)?.degraded),
       hasDegraded: requests.some((request) => request.degraded), scope: requests.findLast((request) => request.scope)?.scope,
       stalls: requests.reduce((sum, request) => sum + (request.stalls?.length ?? 0) + (request.more_stalls ?? 0), 0),
     };
-  }).sort((a, b) => b.isDegraded - a.isDegraded || b.hasDegraded - a.hasDegraded || (b.ratio ?? 0) - (a.ratio ?? 0) || (a.name < b.name ? -1 : 1));
+  }).sort((a, b) => b.isDegraded - a.isDegraded || b.hasDegraded - a.hasDegraded || (b.ratio ?? 0) - (a.ratio ?? 0) || (a.name < b.name ? -1 : a.name > b.name ? 1 : a.side - b.side));
 }
 
 export class Sessions {
@@ -49,23 +52,25 @@ export class Sessions {
     if (cards.length !== this.list.children.length || cards.some((card, place) => card.element !== this.list.children[place])) {
       this.list.replaceChildren(...cards.map((card) => card.element));
     }
-    for (const name of this.cards.keys()) if (!shown.some((session) => session.name === name)) this.cards.delete(name);
+    for (const key of this.cards.keys()) if (!shown.some((session) => session.key === key)) this.cards.delete(key);
     cards.forEach((card, place) => this.fill(card, shown[place]));
     this.table.update();
   }
 
   cardOf(session) {
-    if (this.cards.has(session.name)) return this.cards.get(session.name);
+    if (this.cards.has(session.key)) return this.cards.get(session.key);
     const plot = new Plot(54, "", () => this.page.refresh());
     plot.canvas.setAttribute("aria-hidden", "true");
-    const [title, badge, sub] = [make("span", {}, session.name), make("span"), make("div", { class: "sub" })];
+    const { facts } = this.page;
+    const of = facts.sides ? { side: facts.sides[session.side] } : {};
+    const [title, badge, sub] = [make("span", {}, session.name, facts.sides ? " " : "", facts.sides ? makeSideName(facts, session.side) : ""), make("span"), make("div", { class: "sub" })];
     const { view } = this.page;
     const element = make("button", {
       class: "multiple", type: "button",
-      onclick: () => view.set({ session: view.get("session") === session.name ? "" : session.name }),
+      onclick: () => view.toggle({ session: session.name, ...of }),
     }, make("div", { class: "title" }, title, badge), sub, plot.box);
     const card = { element, plot, badge, sub };
-    this.cards.set(session.name, card);
+    this.cards.set(session.key, card);
     return card;
   }
 
@@ -87,7 +92,7 @@ export class Sessions {
     session.requests.forEach((request, place) => {
       const mean = means[place];
       const bar = (mean / top) * (height - 14);
-      context.fillStyle = request.degraded ? colors.stall : request.end === undefined ? colors.faint : colors.answer;
+      context.fillStyle = request.degraded ? colors.stall : request.end === undefined ? colors.faint : colors["itl-50"];
       context.fillRect(1 + place * step, height - 1 - Math.max(bar, 1), Math.max(step - 2, 1), Math.max(bar, 1));
       if (request.stalls?.length) {
         context.fillStyle = colors.stall;
@@ -102,7 +107,8 @@ export class Sessions {
   makeRows() {
     const rows = (this.sessions ?? []).map((session) => {
       const means = session.requests.map((request) => request.measures?.itl_mean).filter((mean) => mean !== undefined);
-      return [session.name, session.isDegraded ? `degraded (${session.scope ?? "session"})` : session.hasDegraded ? "recovered" : "as before",
+      const name = this.page.facts.sides ? `${session.name} (${this.page.facts.sides[session.side]})` : session.name;
+      return [name, session.isDegraded ? `degraded (${session.scope ?? "session"})` : session.hasDegraded ? "recovered" : "as before",
         session.requests.length, session.ratio?.toFixed(2) ?? "–", formatDuration(means.length ? means[0] * 1e6 : null),
         formatDuration(means.length ? means.at(-1) * 1e6 : null), session.stalls];
     });

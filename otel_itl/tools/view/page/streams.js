@@ -17,6 +17,12 @@ export function ongoingStall(stream) {
   return isRunning(stream) ? stream.stalls?.find((stall) => stall.open) : undefined;
 }
 
+/* How long the longest stall of a stream is or was, in µs; 0: it has none. */
+export function longestStall(stream, now) {
+  const lengths = (stream.stalls ?? []).map((stall) => (stall.open ? now - stream.start - stall.at : stall.waited ?? 0));
+  return Math.max(0, ...lengths);
+}
+
 /* The time to first token in µs: by its figures, or by its chunks while it runs. */
 export function timeToFirstToken(stream) {
   if (stream.measures?.time_to_first_token !== undefined) return stream.measures.time_to_first_token * 1e6;

@@ -24,28 +24,68 @@ export class TableToggle {
   update() {
     if (this.box.hidden || performance.now() - this.made < 1000) return;
     this.made = performance.now();
-    this.box.replaceChildren(makeTable(this.makeData()));
+    this.table ??= new DataTable();
+    if (!this.box.children.length) this.box.append(this.table.element);
+    this.table.fill(this.makeData());
   }
 }
 
-export function makeTable({ columns, rows, texts = 1, more = 0, onRow, terms = {} }) {
-  const head = columns.map((name, place) =>
-    make("th", { class: place < texts ? "text" : null, scope: "col" }, make("span", terms[name] ? { term: terms[name] } : {}, name)));
-  const body = rows.map((cells, row) => {
-    const open = onRow && (() => onRow(row));
-    const line = make("tr", open ? { class: "pick", onclick: open, tabindex: 0 } : {},
-      ...cells.map((cell, place) => (cell instanceof Node ? cell : make("td", { class: place < texts ? "text" : null }, String(cell)))));
-    if (open) line.addEventListener("keydown", (event) => event.key === "Enter" && open());
-    return line;
-  });
-  if (more) body.push(make("tr", {}, make("td", { class: "text dim", colspan: columns.length }, `and ${more.toLocaleString("en")} more`)));
-  return make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body));
+/* A table that is filled again and again: a row that stays keeps its element, and with it the focus. */
+export class DataTable {
+  constructor() {
+    this.head = make("tr");
+    this.body = make("tbody");
+    this.element = make("table", {}, make("thead", {}, this.head), this.body);
+  }
+
+  /* `rows`: lists of cells, text or elements; `keys`: what tells them apart, else their place; `texts`: columns of text. */
+  fill({ columns, rows, keys = [], texts = 1, more = 0, onRow, terms = {} }) {
+    const names = JSON.stringify(columns);
+    if (this.names !== names) {
+      this.names = names;
+      this.head.replaceChildren(...columns.map((name, place) =>
+        make("th", { class: place < texts ? "text" : null, scope: "col" }, make("span", terms[name] ? { term: terms[name] } : {}, name))));
+    }
+    const lines = rows.map((cells, row) => ({
+      key: String(keys[row] ?? row), open: onRow && (() => onRow(row)),
+      cells: cells.map((cell, place) => ({ content: cell, isText: place < texts })),
+    }));
+    fillRows(this.body, lines);
+    if (more) this.body.append(make("tr", {}, make("td", { class: "text dim", colspan: columns.length }, `and ${more.toLocaleString("en")} more`)));
+  }
 }
 
-/* A table that is sorted by the column that was clicked last. `columns`: name, value(row), cell(row), term, isText. */
+/* Fills the body of a table with lines: `key`, `cells` (`content`, `isText`), and `open()` where a click does something. */
+function fillRows(body, lines) {
+  const { activeElement } = document;
+  const present = new Map([...body.children].map((row) => [row.dataset.key, row]));
+  const rows = lines.map((line) => {
+    const row = present.get(line.key) ?? makeRow(line);
+    row.open = line.open;
+    const text = JSON.stringify(line.cells.map(({ content }) => content.textContent ?? content));
+    if (row.dataset.text !== text) {
+      row.dataset.text = text;
+      row.replaceChildren(...line.cells.map(({ content, isText }) => make("td", { class: isText ? "text" : null }, content instanceof Node ? content : String(content))));
+    }
+    return row;
+  });
+  if (rows.length === body.children.length && rows.every((row, place) => row === body.children[place])) return;
+  body.replaceChildren(...rows);
+  if (body.contains(activeElement)) activeElement.focus({ preventScroll: true });
+}
+
+function makeRow({ key, open }) {
+  const row = make("tr", open ? { class: "pick", tabindex: 0, onclick: () => row.open() } : {});
+  row.dataset.key = key;
+  if (open) row.addEventListener("keydown", (event) => event.key === "Enter" && row.open());
+  return row;
+}
+
+/* A table that is sorted by the column that was clicked last. `columns`: name, value(row), cell(row), term, isText;
+   `keyOf` tells rows apart. */
 export class SortedTable {
-  constructor(columns, sortedBy, onRow) {
-    Object.assign(this, { columns, onRow, sortedBy, isDescending: true });
+  constructor(columns, sortedBy, onRow, keyOf) {
+    Object.assign(this, { columns, onRow, keyOf, sortedBy, isDescending: true });
     this.body = make("tbody");
     this.heads = columns.map((column, place) => make("th", { scope: "col", class: column.isText ? "text" : null },
       makeButton(column.name, () => this.sortBy(place), column.term ? { "data-term": column.term } : {})));
@@ -68,18 +108,10 @@ export class SortedTable {
       if (place === this.sortedBy) head.setAttribute("aria-sort", this.isDescending ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
     });
-    this.body.replaceChildren(...sorted.map((row) => this.makeRow(row)));
-  }
-
-  makeRow(row) {
-    const cells = this.columns.map((column) => {
-      const shown = column.cell(row);
-      return make("td", { class: column.isText ? "text" : null }, shown instanceof Node ? shown : String(shown));
-    });
-    if (!this.onRow) return make("tr", {}, ...cells);
-    const line = make("tr", { class: "pick", tabindex: 0, onclick: () => this.onRow(row) }, ...cells);
-    line.addEventListener("keydown", (event) => event.key === "Enter" && this.onRow(row));
-    return line;
+    fillRows(this.body, sorted.map((row) => ({
+      key: this.keyOf(row), open: () => this.onRow(row),
+      cells: this.columns.map(({ cell, isText }) => ({ content: cell(row), isText })),
+    })));
   }
 }
 

@@ -2,7 +2,8 @@
 
 const NAMES = [
   "panel", "line", "grid", "ink", "dim", "faint", "focus", "answer", "reasoning", "tool", "other", "wait", "send", "track",
-  "hold", "stall", "stall-ink", "span", "good", "bad", "warn", "series-a", "series-b", "series-c", "series-d",
+  "hold", "stall", "stall-ink", "span", "good", "bad", "warn", "series-a", "series-b", "series-c",
+  "itl-50", "itl-95", "itl-99", "ttft", "side-0", "side-1", "side-2", "side-3", "side-4", "side-5", "side-6", "side-7",
   "heat-0", "heat-1", "heat-2", "heat-3", "heat-4",
 ];
 

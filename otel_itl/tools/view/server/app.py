@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from secrets import token_hex
 from typing import Any, Final
 
+from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -13,11 +14,12 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from otel_itl.tools.report.json_text import parse_json
+from otel_itl.tools.report.reading.otlp import SHAPE_ERRORS
 from otel_itl.tools.view.bundle import LIVE, OWN, make_policy, render_page
 from otel_itl.tools.view.document import describe_page
 from otel_itl.tools.view.server.assembler import Assembler
 from otel_itl.tools.view.server.events import generate_events
-from otel_itl.tools.view.server.protobuf import read_protobuf
+from otel_itl.tools.view.server.protobuf import make_response, read_protobuf
 from otel_itl.tools.view.server.safety import HEADERS, Guard, RefusedError, read_body
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -109,11 +111,11 @@ class ViewApp:
 
     async def _save(self, _request: Request) -> Response:
         """Return the page with all that is kept, as one file."""
-        name = str(self._describe()["name"])
+        facts = self._describe()
 
         def render() -> str:
-            more = {"let_go": self._store.let_go}
-            return render_page(describe_page(self._store.documents(), name=name, more=more))
+            more = {"let_go": self._store.let_go} | ({"sides": facts["sides"]} if "sides" in facts else {})
+            return render_page(describe_page(self._store.documents(), name=str(facts["name"]), more=more))
 
         attachment = {"Content-Disposition": 'attachment; filename="otel-itl.html"'}
         return HTMLResponse(await run_in_threadpool(render), headers=attachment)
@@ -130,12 +132,13 @@ class ViewApp:
         body = await read_body(request)
         try:
             read = read_protobuf if media_type == PROTOBUF else _read_json
-            await run_in_threadpool(lambda: self._assembler.add(read(signal, body)))
-        except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+            refused = await run_in_threadpool(lambda: self._assembler.add(read(signal, body)))
+        except (*SHAPE_ERRORS, RecursionError) as error:
             raise RefusedError(400, f"the body is no OTLP request of {signal}.") from error
+        response = make_response(signal, refused)
         if media_type == PROTOBUF:
-            return Response(b"", media_type=PROTOBUF)
-        return JSONResponse({})
+            return Response(response.SerializeToString(), media_type=PROTOBUF)
+        return JSONResponse(MessageToDict(response))
 
 
 def _read_json(_signal: str, body: bytes) -> dict[str, Any]:

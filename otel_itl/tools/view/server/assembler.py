@@ -11,6 +11,7 @@ from otel_itl.core import conventions as names
 from otel_itl.core import metric_conventions
 from otel_itl.core.timeline import MICROSECOND
 from otel_itl.tools.report.reading.otlp import (
+    SHAPE_ERRORS,
     TOKEN_EVENTS,
     OTLPSpan,
     TokenLogRecord,
@@ -20,18 +21,16 @@ from otel_itl.tools.report.reading.otlp import (
 from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
 from otel_itl.tools.report.reading.span_facts import read_session_id
 from otel_itl.tools.report.reading.streams import (
-    SHAPE_ERRORS,
     UNKNOWN,
     StoredStream,
     StreamReader,
+    describe_shape_error,
     read_identity,
 )
-from otel_itl.tools.view.document import cut, describe_head, describe_stream, without_none
+from otel_itl.tools.view.document import cut, describe_head, describe_stream, put_on_side, without_none
 from otel_itl.tools.view.server.running import RunningStreams
 from otel_itl.tools.view.server.store import Store
 
-MAX_WAITING: Final = 2_000
-"""Spans that wait for token events in logs, and streams in logs that wait for their span; the oldest are let go."""
 MAX_TEXT_BYTES: Final = 1_024
 """A longer text attribute is no name and no id."""
 
@@ -55,38 +54,53 @@ class Assembler:
     Args:
         store: keeps the streams.
         skipped: receives what does not make a stream.
+        side: of a comparison, that all of this belongs to; None: nothing is compared.
     """
 
-    def __init__(self, store: Store, skipped: SkippedInput) -> None:
+    def __init__(self, store: Store, skipped: SkippedInput, side: int | None = None) -> None:
         self.store = store
+        self._side = side
         self._skipped = skipped
         self._lock = Lock()
         self._running = RunningStreams(store)
-        self._reader = StreamReader(skipped, max_waiting=MAX_WAITING)
+        self._reader = StreamReader(skipped, max_waiting=store.keep)
         self.foreign = 0
         """Spans that have nothing to do with models."""
         self.failures = 0.0
         """Failures of the instrumentation itself, by `itl.self.errors`."""
 
-    def add(self, document: Mapping[str, Any], where: str = "OTLP") -> None:
-        """Take in one OTLP request, all of it or nothing.
+    @property
+    def let_go(self) -> int:
+        """The number of spans, and of streams in logs, that were let go while they waited for each other."""
+        return self._reader.let_go
+
+    def add(self, document: Mapping[str, Any], where: str = "OTLP") -> int:
+        """Take in one OTLP request, without the spans and log records that are not of OTLP's shape.
 
         Args:
             document: the request, in the shape of OTLP's JSON.
             where: it comes from, for messages.
 
+        Returns:
+            How many spans and log records were refused.
+
         Raises:
-            TypeError, ValueError, KeyError, AttributeError: it is not of OTLP's shape.
+            TypeError, ValueError, KeyError, AttributeError, OverflowError: the request itself is not of OTLP's shape.
         """
-        spans = [span._replace(attributes=_keep_attributes(span.attributes)) for span in iterate_spans(document)]
-        records = list(iterate_token_logs(document, _EVENTS))
+        refused: list[Exception] = []
+        found = iterate_spans(document, refused.append)
+        spans = [span._replace(attributes=_keep_attributes(span.attributes)) for span in found]
+        records = list(iterate_token_logs(document, _EVENTS, refused.append))
         failures = sum(_count_failures(document))
+        if refused:
+            self._skipped.add(SkipReason.NOT_OTLP, where, f"{len(refused)} of it, {describe_shape_error(refused[0])}")
         with self._lock:
             for span in spans:
                 self._add_span(span, where)
             for record in records:
                 self._add_event(record, where)
             self.failures = max(self.failures, failures)
+        return len(refused)
 
     def end_lost_streams(self) -> None:
         """Mark running streams as lost if they sent progress events and then nothing: their process may be gone."""
@@ -106,7 +120,7 @@ class Assembler:
             except SHAPE_ERRORS:
                 self._skip(span.span_id, where)
         elif any(name.startswith(_EXCERPT) for name in span.attributes):
-            self.store.put(_describe_plain(span))
+            self._keep(_describe_plain(span))
         else:
             self.foreign += 1
 
@@ -116,6 +130,8 @@ class Assembler:
         try:
             if name in TOKEN_EVENTS:
                 self._show(self._reader.read_log(record, where))
+            elif self._side is not None:
+                return  # streams that have ended are compared
             elif name == names.PROGRESS_EVENT:
                 self._running.add_progress(record.trace_id, record.span_id, attributes, monotonic())
             else:
@@ -131,7 +147,11 @@ class Assembler:
         for stream in streams:
             described = describe_stream(stream)
             self._running.finish((stream.trace_id, stream.span_id), described["start"])
-            self.store.put(described)
+            self._keep(described)
+
+    def _keep(self, described: dict[str, Any]) -> None:
+        """Put a stream that has ended into the store, on its side."""
+        self.store.put(described if self._side is None else put_on_side(described, self._side))
 
 
 def _keep_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:

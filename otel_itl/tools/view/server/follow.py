@@ -20,9 +20,9 @@ from otel_itl.tools.report.reading.documents import (
     parse_line,
     read_documents,
 )
-from otel_itl.tools.report.reading.otlp import is_otlp
+from otel_itl.tools.report.reading.otlp import SHAPE_ERRORS, is_otlp
 from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
-from otel_itl.tools.report.reading.streams import SHAPE_ERRORS, describe_shape_error
+from otel_itl.tools.report.reading.streams import describe_shape_error
 from otel_itl.tools.view.server.assembler import Assembler
 
 POLL_SECONDS: Final = 0.1
@@ -36,18 +36,17 @@ class FileFollower:
     Standard input and gzip are read to their end once.
 
     Args:
-        sources: paths of files that can be read; `-` is standard input.
-        assembler: takes what is read.
+        sources: paths of files that can be read, each with the assembler that takes what is read; `-` is standard
+            input.
         skipped: receives what cannot be used.
     """
 
-    def __init__(self, sources: Sequence[str], assembler: Assembler, skipped: SkippedInput) -> None:
+    def __init__(self, sources: Sequence[tuple[str, Assembler]], skipped: SkippedInput) -> None:
         self._sources = sources
-        self._assembler = assembler
         self._skipped = skipped
         self._is_stopping = Event()
         self._thread = Thread(target=self._run, name="otel_itl view files", daemon=True)
-        self._tails: list[_Tail] = []
+        self._tails: list[tuple[_Tail, Assembler]] = []
         self.is_reading = True
         """What was there at first has not been read to its end yet."""
         self.has_grown = False
@@ -62,11 +61,11 @@ class FileFollower:
     @property
     def half_written(self) -> int:
         """The number of files with a last line that is incomplete."""
-        return sum(tail.is_half_written for tail in tuple(self._tails))
+        return sum(tail.is_half_written for tail, _ in tuple(self._tails))
 
     def describe_change(self) -> str:
         """Return what has become of a file that was followed; empty: all are there, as they were."""
-        return next((change for tail in tuple(self._tails) if (change := tail.describe_change())), "")
+        return next((change for tail, _ in tuple(self._tails) if (change := tail.describe_change())), "")
 
     def stop(self) -> None:
         """Stop reading, and wait until the thread has ended."""
@@ -76,21 +75,23 @@ class FileFollower:
 
     def _run(self) -> None:
         """Read everything, then follow. Runs on the thread."""
-        for source in self._sources:
+        for source, assembler in self._sources:
             if self._can_grow(source):
-                self._tails.append(_Tail(source, self._skipped))
-                self._add_all(self._tails[-1].read_appended())
+                tail = _Tail(source, self._skipped)
+                self._tails.append((tail, assembler))
+                self._add_all(tail.read_appended(), assembler)
                 continue
             try:
-                self._add_all(read_documents(source, self._skipped))
+                self._add_all(read_documents(source, self._skipped), assembler)
             except UnreadableSourceError as error:
                 self.unreadable.append(str(error).removesuffix("."))
-        self._assembler.finish_logged()
+        for assembler in dict.fromkeys(assembler for _, assembler in self._sources):
+            assembler.finish_logged()
         self.is_reading = False
         while self._tails and not self._is_stopping.wait(POLL_SECONDS):
-            for tail in self._tails:
-                self._add_all(tail.read_appended())
-        for tail in self._tails:
+            for tail, assembler in self._tails:
+                self._add_all(tail.read_appended(), assembler)
+        for tail, _ in self._tails:
             tail.close()
 
     @staticmethod
@@ -105,7 +106,7 @@ class FileFollower:
         with Path(source).open("rb") as file:
             return file.read(2) != GZIP
 
-    def _add_all(self, documents: Iterable[Document]) -> None:
+    def _add_all(self, documents: Iterable[Document], assembler: Assembler) -> None:
         """Take in documents, those that are OTLP, until the follower is stopped."""
         for document in documents:
             if self._is_stopping.is_set():
@@ -115,7 +116,7 @@ class FileFollower:
                 continue
             self.has_grown = self.has_grown or not self.is_reading
             try:
-                self._assembler.add(document.value, document.where)
+                assembler.add(document.value, document.where)
             except SHAPE_ERRORS as error:
                 self._skipped.add(SkipReason.NOT_OTLP, document.where, describe_shape_error(error))
 

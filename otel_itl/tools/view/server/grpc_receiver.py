@@ -9,7 +9,7 @@ from typing import Any, Final
 import grpc
 
 from otel_itl.tools.view.server.assembler import Assembler
-from otel_itl.tools.view.server.protobuf import read_protobuf
+from otel_itl.tools.view.server.protobuf import make_response, read_protobuf
 from otel_itl.tools.view.server.safety import MAX_BODY_BYTES, Guard
 
 _THREADS: Final = 4
@@ -49,11 +49,11 @@ class GrpcReceiver:
         """Return the one method of the service of a signal."""
 
         def export(body: bytes, context: Any) -> bytes:
-            """Take in one request; the response is an empty message."""
+            """Take in one request, and return the response."""
             given = next((value for key, value in context.invocation_metadata() if key == "authorization"), "")
             if not self._guard.has_token(given if isinstance(given, str) else ""):
                 context.abort(grpc.StatusCode.UNAUTHENTICATED, "the token is missing: authorization=Bearer TOKEN.")
-            self._assembler.add(read_protobuf(signal, body))
-            return b""
+            refused = self._assembler.add(read_protobuf(signal, body))
+            return bytes(make_response(signal, refused).SerializeToString())
 
         return export

@@ -7,9 +7,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 from opentelemetry.proto.common.v1.common_pb2 import ArrayValue
 
 _REQUESTS: Final[Mapping[str, Any]] = {
@@ -17,6 +23,18 @@ _REQUESTS: Final[Mapping[str, Any]] = {
     "logs": ExportLogsServiceRequest,
     "metrics": ExportMetricsServiceRequest,
 }
+
+_RESPONSES: Final[Mapping[str, Any]] = {
+    "traces": ExportTraceServiceResponse,
+    "logs": ExportLogsServiceResponse,
+    "metrics": ExportMetricsServiceResponse,
+}
+_REFUSED: Final = {
+    "traces": "rejected_spans",
+    "logs": "rejected_log_records",
+    "metrics": "rejected_data_points",
+}
+"""Signal → the field of a response that counts what was refused."""
 
 
 def read_protobuf(signal: str, body: bytes) -> dict[str, Any]:
@@ -33,6 +51,16 @@ def read_protobuf(signal: str, body: bytes) -> dict[str, Any]:
         return to_document(_REQUESTS[signal].FromString(body))
     except DecodeError as error:
         raise ValueError(f"the body is no OTLP request of {signal} in protobuf") from error
+
+
+def make_response(signal: str, refused: int) -> Any:
+    """Return the response message to an OTLP request; it names how many of its records were refused, if any were."""
+    response = _RESPONSES[signal]()
+    if refused:
+        success = response.partial_success
+        setattr(success, _REFUSED[signal], refused)
+        success.error_message = "a field is missing, or has a value of another type than in OTLP"
+    return response
 
 
 def to_document(message: Any) -> dict[str, Any]:

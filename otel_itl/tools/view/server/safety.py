@@ -64,11 +64,12 @@ class Guard:
         Raises:
             RefusedError: it is not answered.
         """
-        host = (urlsplit(f"//{request.headers.get('host', '')}").hostname or "").lower()
+        address = request.headers.get("host", "").lower()
+        host = _parse_host(f"//{address}")
         if self.token is None and host not in _LOOPBACK_NAMES and host != self.address:
             raise RefusedError(403, "the Host header names another machine than this one.")
         origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "")
-        is_own = origin is None or urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
+        is_own = origin is None or origin.lower().partition("://")[2] == address
         if not is_own or site not in _OWN_SITES:
             raise RefusedError(403, "a page of another origin may neither read nor send.")
         given = request.query_params.get("token") or request.headers.get("authorization", "")
@@ -78,6 +79,14 @@ class Guard:
     def has_token(self, given: str) -> bool:
         """Return whether what is given, itself or as `Bearer TOKEN`, is the token, or none is needed."""
         return self.token is None or compare_digest(given.removeprefix("Bearer ").encode(), self.token.encode())
+
+
+def _parse_host(url: str) -> str:
+    """Return the host of a URL, without its port; empty where it has none, or is no URL."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def is_loopback(address: str) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import repeat
 from pathlib import Path
 from secrets import token_urlsafe
 from threading import Thread
@@ -21,6 +22,7 @@ from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.reading.documents import display_name
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.render.number_format import pluralize
+from otel_itl.tools.view.document import number_same_names
 from otel_itl.tools.view.server.app import ViewApp
 from otel_itl.tools.view.server.assembler import Assembler
 from otel_itl.tools.view.server.follow import FileFollower
@@ -50,6 +52,7 @@ class ServerOptions:
 
     Args:
         sources: telemetry files to show and follow; none: telemetry is received.
+        compares: each file is a side of its own.
         address: to listen on.
         port: of the page, and of OTLP over HTTP; 0: any that is free.
         grpc_port: of OTLP over gRPC; 0: any that is free; None: it is not received.
@@ -59,6 +62,7 @@ class ServerOptions:
     """
 
     sources: Sequence[str] = ()
+    compares: bool = False
     address: str = LOOPBACK
     port: int = DEFAULT_PORT
     grpc_port: int | None = 4317
@@ -84,7 +88,11 @@ class ViewServer:
         self.assembler = Assembler(self._store, self.skipped)
         token = None if is_loopback(options.address) else options.token or token_urlsafe(18)
         self._guard = Guard(options.address, token)
-        self._follower = FileFollower(options.sources, self.assembler, self.skipped) if options.sources else None
+        self._sides = _name_sides(options.sources) if options.compares else []
+        of_sides = [Assembler(self._store, self.skipped, side) for side in range(len(self._sides))]
+        self._assemblers = of_sides or [self.assembler]
+        sources = list(zip(options.sources, of_sides or repeat(self.assembler), strict=False))
+        self._follower = FileFollower(sources, self.skipped) if sources else None
         self._receives_grpc = self.receives and options.grpc_port is not None and find_spec("grpc") is not None
         self._socket = _open_ports(options, has_grpc=self._receives_grpc)
         self.port: int = self._socket.getsockname()[1]
@@ -173,7 +181,8 @@ class ViewServer:
             return {**facts, "hints": self._hints(), "grown": True}
         following = self._follower.describe_change() or f"following {name}"
         status = f"reading {name}" if self._follower.is_reading else following
-        return {"name": name, "status": status, "skipped": self._skipped(), "grown": self._follower.has_grown}
+        sides = {"sides": self._sides} if self._sides else {}
+        return {"name": name, "status": status, "skipped": self._skipped(), "grown": self._follower.has_grown, **sides}
 
     def describe_skipped(self) -> Iterator[str]:
         """Yield a line for each part of the input that cannot be used, as the report does, once it has been read."""
@@ -190,10 +199,15 @@ class ViewServer:
             half_written = self._follower.half_written
             verb = "is" if half_written == 1 else "are"
             parts.append(f"{pluralize(half_written, 'last line')} {verb} half-written" if half_written else "")
-        if self.assembler.foreign and not len(self._store):
-            parts.append(f"{pluralize(self.assembler.foreign, 'span')} without a model")
-        if self.assembler.failures:
-            parts.append(f"measuring failed {pluralize(int(self.assembler.failures), 'time')} (itl.self.errors)")
+        if let_go := sum(assembler.let_go for assembler in self._assemblers):
+            waited = "let go while spans and token events waited for each other (--keep keeps more)"
+            parts.append(f"{let_go:,} {waited}")
+        foreign = sum(assembler.foreign for assembler in self._assemblers)
+        if foreign and not len(self._store):
+            parts.append(f"{pluralize(foreign, 'span')} without a model")
+        failures = int(sum(assembler.failures for assembler in self._assemblers))
+        if failures:
+            parts.append(f"measuring failed {pluralize(failures, 'time')} (itl.self.errors)")
         return ", ".join(filter(None, parts))
 
     def _hints(self) -> list[list[str]]:
@@ -210,6 +224,15 @@ class ViewServer:
 
     def _is_closing(self) -> bool:
         return self._server.should_exit
+
+
+def _name_sides(sources: Sequence[str]) -> list[str]:
+    """Return a name for each file: its own, or its whole path where several have the same, numbered where those do."""
+    paths = [Path(display_name(source)) for source in sources]
+    own = [path.name for path in paths]
+    return number_same_names(
+        [name if own.count(name) == 1 else str(path) for name, path in zip(own, paths, strict=True)]
+    )
 
 
 def _find_own_address() -> str:

@@ -59,7 +59,7 @@ class Store:
     """
 
     def __init__(self, keep: int, max_bytes: int = MAX_BYTES) -> None:
-        self._keep = max(keep, 1)
+        self.keep = max(keep, 1)
         self._max_bytes = max_bytes
         self._bytes = 0
         self._lock = Lock()
@@ -144,7 +144,7 @@ class Store:
         """Count the bytes of the entry that changed last, and let go of others until they keep both bounds."""
         entry.size += size
         self._bytes += size
-        while len(self._entries) > self._keep or (self._bytes > self._max_bytes and len(self._entries) > 1):
+        while len(self._entries) > self.keep or (self._bytes > self._max_bytes and len(self._entries) > 1):
             self.let_go += 1
             self._drop(next(iter(self._entries)))
 
