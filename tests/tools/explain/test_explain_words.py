@@ -295,3 +295,8 @@ def test_a_latency_that_too_few_streams_have_is_said_to_be_not_examined() -> Non
     facts = make_facts(tested={Target.ITL: (Driver.PROMPT,)}, known={Target.TTFT: 12})
     expected = ["TTFT was not examined: it is known for 12 streams, and more are needed."]
     assert list(describe_untested(facts)) == expected
+
+
+def test_enough_streams_of_which_nothing_varies_are_not_too_few() -> None:
+    facts = make_facts(tested={Target.ITL: ()})
+    assert describe_silence(facts, make_explanation(models=(facts,))) == "Nothing could be examined, over 480 streams."

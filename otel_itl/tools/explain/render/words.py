@@ -65,8 +65,10 @@ def describe_switch(switch: Switch) -> str:
 
 def describe_silence(facts: ModelFacts, explanation: Explanation) -> str:
     """Return which latencies of a model nothing explains, and what was examined; empty where each has a finding."""
-    if not any(facts.tested.values()):
+    if not facts.tested:
         return "Too few streams to explain anything."
+    if not any(facts.tested.values()):
+        return f"Nothing could be examined, over {pluralize(facts.streams, 'stream')}."
     findings = [*explanation.findings, *explanation.undecided]
     found = {finding.target for finding in findings if finding.model == facts.model}
     silent = [target for target in (Target.TTFT, Target.ITL) if target not in found and facts.tested.get(target)]
@@ -83,7 +85,7 @@ def describe_silence(facts: ModelFacts, explanation: Explanation) -> str:
 def describe_untested(facts: ModelFacts) -> Iterator[str]:
     """Yield a sentence on each latency of which something was not examined, and why."""
     for target, count in facts.known.items():
-        if facts.tested.get(target):
+        if target in facts.tested:
             reasons = facts.untested.get(target, {})
             grouped = {
                 reason: [driver.words for driver, why in reasons.items() if why == reason]
@@ -92,7 +94,7 @@ def describe_untested(facts: ModelFacts) -> Iterator[str]:
             if grouped:
                 listed = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in grouped.items())
                 yield f"Not examined for {target.words}: {listed}."
-        elif any(facts.tested.values()):
+        elif facts.tested:
             yield f"{target.words} was not examined: it is known for {pluralize(count, 'stream')}, and more are needed."
 
 
