@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from bench.explain.example import write_example
 from bench.explain.fleets import ALONE, CONFOUNDED, KINDS, MIXED, NOTHING, Fleet
+from bench.explain.loads import FEEDBACK, RUNS, FeedbackFleet, Runs
 from bench.explain.trial import Tally, play, play_stored
 from bench.page import replace_section
+from bench.real.server import find_version
 from bench.truth.tables import table
+from otel_itl.tools.explain.explaining import explain_observations
 from otel_itl.tools.explain.findings import Driver, Target
+from otel_itl.tools.explain.render.words import describe_finding, describe_models
 
 SECTION = "explain"
+LOAD_SECTION = "explain own load"
+LOAD_FLEETS = 10
 FLEETS = 100
 QUICK_FLEETS = 10
 STORED_FLEETS = 3
@@ -36,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Simulate, and print the tables."""
     parser = argparse.ArgumentParser(prog="python -m bench.explain", description=__doc__)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_FLEETS} fleets of each kind")
+    parser.add_argument("--loads", action="store_true", help="only fleets whose own load is no cause, or set by hand")
+    parser.add_argument("--server", default=shutil.which("llama-server"), help="path of llama-server, for --loads")
     parser.add_argument("--only", choices=[fleet.name for fleet in KINDS], help="one kind of fleets")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="also replace the section of a page")
     parser.add_argument(
@@ -47,6 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.example:
         write_example(options.example)
+        return
+    if options.loads:
+        text = "\n".join([*_feedback_text(LOAD_FLEETS), *_runs_text(LOAD_FLEETS), *_server_text(options.server)])
+        print(text)
+        if options.write:
+            replace_section(options.write, LOAD_SECTION, text)
         return
     fleets = QUICK_FLEETS if options.quick else FLEETS
     played = {}
@@ -82,6 +99,54 @@ def _text(played: dict[Fleet, Tally], fleets: int) -> Iterator[str]:
             ["fleet", "streams", "planted", "named", "its size is in the interval", "nothing else is named"],
             (row for fleet, tally in played.items() if fleet in kinds for row in _rows(fleet, tally)),
         )
+
+
+def _feedback_text(fleets: int) -> Iterator[str]:
+    """Yield the table of the fleets whose load follows slowness."""
+    yield f"### Requests follow slowness, and the own load has no effect: {fleets} fleets of each kind\n"
+    header = ["fleet", "own load is named as the cause", "latency is said to go with it", "another driver is named"]
+    yield table(header, (_feedback_row(fleet, fleets) for fleet in FEEDBACK))
+
+
+def _feedback_row(fleet: FeedbackFleet, fleets: int) -> list[str]:
+    goes_with, others, caused = 0, 0, 0
+    for seed in range(fleets):
+        findings = explain_observations(fleet.simulate(np.random.default_rng(seed))).findings
+        loads = [one for one in findings if one.driver is Driver.OWN_LOAD]
+        caused += any("retries, hedging" not in one.origin.words for one in loads)
+        goes_with += bool(loads)
+        others += len(loads) < len(findings)
+    return [fleet.name, str(caused), str(goes_with), str(others)]
+
+
+def _runs_text(fleets: int) -> Iterator[str]:
+    """Yield the table of load tests."""
+    yield f"### Whole runs at one load: {fleets} load tests of each kind\n"
+    header = ["load test", "true cost of a stream", "right sign", "wrong sign", "not examined, as it says"]
+    yield table(header, (_runs_row(runs, fleets) for runs in RUNS))
+
+
+def _server_text(server: str | None) -> Iterator[str]:
+    """Yield the sentences on runs against a real server; nothing where none is installed."""
+    if server is not None:
+        from bench.explain.real import LEVELS, measure_runs  # noqa: PLC0415 - needs packages of its own
+
+        explanation = explain_observations(measure_runs(server))
+        yield f"### llama-server, {find_version(server)}: runs of {', '.join(map(str, LEVELS))} streams\n"
+        for model in describe_models(explanation):
+            sentences = [describe_finding(one, explanation) for one in model.findings]
+            yield from (f"* {sentence}" for sentence in [*sentences, *model.others])
+
+
+def _runs_row(runs: Runs, fleets: int) -> list[str]:
+    right, wrong, honest = 0, 0, 0
+    for seed in range(fleets):
+        explanation = explain_observations(runs.simulate(np.random.default_rng(seed)))
+        sizes = [one.effect.estimate for one in explanation.findings if one.driver is Driver.OWN_LOAD]
+        right += bool(sizes) and all(size * runs.cost > 0 for size in sizes)
+        wrong += any(size * runs.cost <= 0 for size in sizes)
+        honest += Driver.OWN_LOAD in explanation.models[0].untested[Target.ITL]
+    return [runs.name, f"{1_000 * runs.cost:g} ms a token", str(right), str(wrong), str(honest)]
 
 
 def _stored_text(stored: dict[Fleet, tuple[Tally, Tally]]) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -42,7 +41,6 @@ class Tally:
 def play(fleet: Fleet, fleets: int) -> Tally:
     """Simulate fleets of one kind, and count what is found."""
     tally = Tally()
-    gc.freeze()  # statsmodels collects garbage at each adjustment of p-values
     for seed in range(fleets):
         explanation = explain_observations(simulate(fleet, np.random.default_rng([seed, *fleet.name.encode()])))
         tally.streams += explanation.streams

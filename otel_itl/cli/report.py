@@ -96,7 +96,7 @@ def explain_latency(arguments: argparse.Namespace) -> None:
     given.check_streams(has_any=explanation.streams > 0 or bool(explanation.set_aside))
     if warning := describe_short_input(explanation):
         print(f"otel-itl report: {warning}", file=sys.stderr)
-    if not any(facts.tested.values() for facts in explanation.models):
+    if not any(facts.tested for facts in explanation.models):
         raise TooFewStreamsError(describe_too_few(explanation, MIN_STREAMS))
     if arguments.html is not None:
         from otel_itl.tools.explain.render.page import describe_for_page

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("sklearn", reason="the extra `explain` is not installed")
+pytest.importorskip("scipy", reason="the extra `explain` is not installed")
 
 from bench.explain import __main__ as bench
 from bench.explain import example

@@ -9,9 +9,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.tree import DecisionTreeRegressor
 
-from otel_itl.tools.explain.facts import Facts, Floats
+from otel_itl.tools.explain.facts import Bools, Facts, Floats
 from otel_itl.tools.explain.findings import Change, Driver, Effect, Switch, Target, Unit, Window
 from otel_itl.tools.explain.robust import Estimate, find_residuals
 
@@ -100,13 +99,20 @@ def make_trial(candidate: Candidate, found: Estimate) -> Trial:
     return Trial(candidate=candidate, effect=effect, p=p, coefficient=found.value)
 
 
-def make_candidates(facts: Facts, target: Target, latency: Floats) -> list[Candidate]:
-    """Make the candidates for a target; `latency` (seconds) is needed to find the threshold of a silence."""
+def make_candidates(facts: Facts, target: Target, latency: Floats, *, examines_load: bool) -> list[Candidate]:
+    """Make the candidates for a target.
+
+    Args:
+        facts: the streams.
+        target: what they may drive.
+        latency: in seconds, to find the threshold of a silence.
+        examines_load: False: the own load is left out.
+    """
     is_first = target is Target.TTFT
     prompt = facts.column("prompt_tokens")
     cached = np.clip(np.nan_to_num(facts.column("cached_tokens")), 0, prompt)
     plain = [
-        (Driver.OWN_LOAD, facts.load_at_start if is_first else facts.load_mean, 1.0),
+        *([(Driver.OWN_LOAD, facts.load_at_start if is_first else facts.load_mean, 1.0)] if examines_load else []),
         (Driver.PROMPT, prompt - cached if is_first else prompt, THOUSAND),
         *([(Driver.CACHED_PROMPT, cached, THOUSAND)] if is_first else []),
         *([(Driver.TOKENS_PER_CHUNK, facts.column("tokens_per_chunk"), 1.0)] if not is_first else []),
@@ -136,7 +142,7 @@ def _fill(values: Floats) -> Floats | None:
 
 
 def _find_idle(facts: Facts, latency: Floats, others: list[Candidate]) -> Candidate | None:
-    """Find the silence from which on a latency differs most, by a tree with one split; None: there is none."""
+    """Find the silence from which on a latency differs most, by what a split explains; None: there is none."""
     days_after = {edge: len(np.unique(facts.day[facts.idle_before >= edge])) for edge in IDLE_THRESHOLDS}
     longer = {edge: int(np.sum(facts.idle_before >= edge)) for edge in IDLE_THRESHOLDS}
     edges = [
@@ -150,13 +156,17 @@ def _find_idle(facts: Facts, latency: Floats, others: list[Candidate]) -> Candid
     columns = np.column_stack([np.ones(len(facts)), *(one.column for one in others)])
     residuals = find_residuals(np.log(latency), columns)
     level = np.searchsorted(edges, facts.idle_before, side="right")
-    stump = DecisionTreeRegressor(max_leaf_nodes=2, min_samples_leaf=MIN_IDLE_STREAMS).fit(level[:, None], residuals)
-    if stump.tree_.node_count == 1:
-        return None
+    gains = [_difference(residuals, facts.idle_before >= edge) for edge in edges]
     # Where no silence lies between several thresholds, the longest of them is the one that was seen.
-    threshold = edges[int(level[level > stump.tree_.threshold[0]].min()) - 1]
+    threshold = edges[int(level[facts.idle_before >= edges[int(np.argmax(gains))]].min()) - 1]
     column = (facts.idle_before >= threshold).astype(np.float64)
     return Candidate(driver=Driver.IDLE, column=column, adds=True, threshold=float(threshold), tries=len(edges))
+
+
+def _difference(values: Floats, is_inside: Bools) -> float:
+    """Return by how much a split lowers the sum of the squares of values around their means."""
+    inside, outside = values[is_inside], values[~is_inside]
+    return float((inside.mean() - outside.mean()) ** 2 * len(inside) * len(outside) / len(values))
 
 
 def _without_twins(candidates: list[Candidate]) -> list[Candidate]:

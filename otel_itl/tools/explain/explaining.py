@@ -8,8 +8,6 @@ from datetime import timezone, tzinfo
 from itertools import groupby
 
 import numpy as np
-from statsmodels.stats.multitest import multipletests
-from threadpoolctl import threadpool_limits
 
 from otel_itl.tools.explain.candidates import Candidate, Trial, find_changes
 from otel_itl.tools.explain.curves import MIN_OWN_LOAD, draw_curve, draw_position
@@ -18,7 +16,9 @@ from otel_itl.tools.explain.findings import Driver, Explanation, Finding, ModelF
 from otel_itl.tools.explain.observations import Observation, Observations, observe_streams
 from otel_itl.tools.explain.shares import divide_variance
 from otel_itl.tools.explain.trials import Trials, run_trials
+from otel_itl.tools.explain.untested import find_untested
 from otel_itl.tools.report.reading.streams import StoredStream
+from otel_itl.tools.statistics.holm import adjust_p_values
 
 ALPHA = 0.02
 """A finding has a smaller p, after Holm's adjustment over everything that was tested."""
@@ -48,10 +48,9 @@ def explain_observations(observations: Observations, zone: tzinfo = timezone.utc
     Where latencies are known within bounds, a finding has to be there with the least and with the most that they can
     be, too.
     """
-    with threadpool_limits(1):  # the matrices are small: more threads would only wait for each other
-        models, measured = _find(observations, zone)
-        ends = () if observations.are_exact else (0, 1)
-        bounds = [_find(observations.at_end(end), zone)[1] for end in ends]
+    models, measured = _find(observations, zone)
+    ends = () if observations.are_exact else (0, 1)
+    bounds = [_find(observations.at_end(end), zone)[1] for end in ends]
     findings, undecided = _weigh(measured, bounds)
     switches = [change.switch(model.facts.model) for model in models for change in find_changes(model.facts)]
     starts = [one.start_ns for one in observations.used]
@@ -78,8 +77,8 @@ def _find(observations: Observations, zone: tzinfo) -> tuple[list[_Tested], list
     used, buffered = _by_model(observations.used), _by_model(observations.buffered)
     models = [_Tested(lay_out(used[model], buffered.get(model, []), zone), random) for model in used]
     tests = [test for model in models for test in model.tests]
-    adjusted = multipletests([test.p for test in tests], method="holm")[1] if tests else []
-    by_test = {id(test): float(p) for test, p in zip(tests, adjusted, strict=True)}
+    adjusted = adjust_p_values([test.p for test in tests])
+    by_test = {id(test): p for test, p in zip(tests, adjusted, strict=True)}
     findings = [finding for model in models for finding in model.find(by_test)]
     return models, sorted(findings, key=lambda finding: -finding.share_of_variance)
 
@@ -120,9 +119,9 @@ class _Tested:
     def find(self, adjusted_p: dict[int, float]) -> Iterable[Finding]:
         """Yield the findings, given the adjusted p of each test by the test's `id`."""
         for trials in self._trials:
-            certain = [trial for trial in trials.trials if adjusted_p[id(trial)] < ALPHA]
+            certain = [one for one in trials.trials if adjusted_p[id(one)] < ALPHA and not _is_no_cold_start(one)]
             between, position = float(np.var(trials.log_latency)), trials.position
-            total = between if position is None else between + position.variance + position.noise
+            total = trials.variance if position is None else trials.variance + position.variance + position.noise
             shares = divide_variance(trials.log_latency, [trial.candidate.column for trial in certain])
             found = [
                 _finding(trials, trial, share * between / (total or 1.0), adjusted_p[id(trial)])
@@ -138,16 +137,24 @@ class _Tested:
         """Describe what the findings of the model rest on."""
         own = [one for one in findings if one.model == self.facts.model]
         tested = {trials.target: {trial.driver for trial in trials.tests} for trials in self._trials}
+        known = {target: int(np.sum(self.facts.column(target.value) > 0)) for target in Target}
         return ModelFacts(
             model=self.facts.model,
             streams=len(self.facts),
             sessions=len(np.unique(self.facts.session)),
             days=len(np.unique(self.facts.day)),
+            known=known,
+            untested={target: find_untested(self.facts, target, drivers) for target, drivers in tested.items()},
             tested={target: [driver for driver in Driver if driver in drivers] for target, drivers in tested.items()},
             explained={
                 target: min(sum(one.share_of_variance for one in own if one.target is target), 1.0) for target in tested
             },
         )
+
+
+def _is_no_cold_start(trial: Trial) -> bool:
+    """Return whether a silence is followed by less latency: there is then more of it in a crowd, and no cold start."""
+    return trial.driver is Driver.IDLE and trial.coefficient < 0
 
 
 def _finding(trials: Trials, trial: Trial, share: float, adjusted_p: float) -> Finding:

@@ -41,7 +41,9 @@ class Facts:
     load_at_start: Floats
     """Own open streams to the model at the request, this one included."""
     load_mean: Floats
-    """Own open streams while the answer is written, on average."""
+    """Own open streams while the answer is written, on average, if all streams had the usual pace."""
+    load_seen: Floats
+    """Likewise as it was."""
 
     def __len__(self) -> int:
         return len(self.streams)
@@ -76,7 +78,7 @@ def lay_out(used: Sequence[Observation], others: Sequence[Observation], zone: tz
     rows = sorted(used, key=lambda one: one.start_ns)
     moments = [datetime.fromtimestamp(one.start_ns / SECOND, zone) for one in rows]
     days = np.array([moment.toordinal() for moment in moments], dtype=np.intp)
-    at_start, mean, idle = _own_streams(rows, sorted([*rows, *others], key=lambda one: one.start_ns))
+    at_start, mean, seen, idle = _own_streams(rows, sorted([*rows, *others], key=lambda one: one.start_ns))
     return Facts(
         streams=rows,
         session=np.unique([one.session for one in rows], return_inverse=True)[1].astype(np.intp),
@@ -87,6 +89,7 @@ def lay_out(used: Sequence[Observation], others: Sequence[Observation], zone: tz
         idle_before=idle,
         load_at_start=at_start,
         load_mean=mean,
+        load_seen=seen,
     )
 
 
@@ -104,8 +107,8 @@ def _blocks(days: Integers) -> Integers:
     return np.arange(len(days), dtype=np.intp) * min(TIME_BLOCKS, len(days)) // len(days)
 
 
-def _own_streams(rows: Sequence[Observation], everyone: Sequence[Observation]) -> tuple[Floats, Floats, Floats]:
-    """Compute the own load at the start and on average, and the silence before, of each row.
+def _own_streams(rows: Sequence[Observation], everyone: Sequence[Observation]) -> tuple[Floats, Floats, Floats, Floats]:
+    """Compute the own load at the start, on average and as it was on average, and the silence before, of each row.
 
     A slow upstream keeps streams open for longer, so that many are open *because* it is slow. The load is therefore
     that of streams with the usual pace: each is open for as long as an answer of its length usually takes. It is then
@@ -119,11 +122,12 @@ def _own_streams(rows: Sequence[Observation], everyone: Sequence[Observation]) -
     own_starts, _ = _moments(rows, origin=everyone[0].start_ns)
     own_ends = own_starts + first + pace * np.array([one.tokens for one in rows], dtype=np.float64)
     at_start = _scale(_count_open(starts, usual_ends, own_starts), _count_open(starts, ends, own_starts))
-    mean = _scale(_mean_open(starts, usual_ends, own_starts, own_ends), _mean_open(starts, ends, own_starts, own_ends))
+    seen = _mean_open(starts, ends, own_starts, own_ends)
+    mean = _scale(_mean_open(starts, usual_ends, own_starts, own_ends), seen)
     last_end = np.maximum.accumulate(ends)
     before = np.searchsorted(starts, own_starts, side="left")
     idle = np.where(before > 0, own_starts - last_end[np.maximum(before - 1, 0)], 0.0)
-    return at_start, mean, np.maximum(idle, 0.0)
+    return at_start, mean, seen, np.maximum(idle, 0.0)
 
 
 def _moments(rows: Sequence[Observation], origin: int | None = None) -> tuple[Floats, Floats]:

@@ -29,8 +29,14 @@ class Origin(WordedEnum):
 
     UPSTREAM = "upstream", "Points upstream."
     """Slower at the same own load."""
-    OWN_LOAD = "own_load", "It is your own load."
-    """Slower with one's own load."""
+    OWN_LOAD = (
+        "own_load",
+        (
+            "It goes with your own load; where requests follow slowness (retries, hedging) it looks the same, and "
+            "otel-itl sweep decides."
+        ),
+    )
+    """Slower with one's own load: which of the two causes the other is not known."""
     REQUEST = "request", "It comes with the request."
     """Slower by what was asked, or by how often."""
 
@@ -150,8 +156,9 @@ class Finding:
     """`PROVIDER / MODEL`."""
     effect: Effect
     share_of_variance: float
-    """Share of the variance of the target between the streams of the model, without outliers; for ITL the variance
-    between the parts of answers counts as well. Drivers divide what they explain together (LMG, see `shares.py`)."""
+    """Share of the variance of the logarithm of the target between the streams of the model, outliers included; for ITL
+    the variance between the parts of answers counts as well. Drivers divide what they explain together (LMG, see
+    `shares.py`)."""
     p: float
     """p-value of the test, adjusted by Holm's method over all that was tested."""
     typical: float
@@ -194,6 +201,10 @@ class ModelFacts:
     days: int
     tested: Mapping[Target, Sequence[Driver]]
     """Drivers that vary and are known: those without a finding made no difference that could be seen."""
+    known: Mapping[Target, int] = field(default_factory=dict)
+    """Streams of which each latency is known."""
+    untested: Mapping[Target, Mapping[Driver, str]] = field(default_factory=dict)
+    """Why drivers were not examined, of each latency that has streams enough."""
     explained: Mapping[Target, float]
     """Share of the variance that the findings explain together."""
 

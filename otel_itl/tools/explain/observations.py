@@ -27,6 +27,10 @@ MIN_PART_GAPS = 16
 """Gaps of the shortest part; an answer with fewer than two parts has no position."""
 TRIMMED = 0.1
 """Share of the gaps at either end that a typical gap leaves out: stalls and merged chunks have their own report."""
+HIDDEN_GAP = 0.25
+"""A chunk that may have come earlier by more than this share of the mean gap has hidden gaps."""
+MAX_HIDDEN = 0.05
+"""Share of the chunks of an answer with hidden gaps, above which the answer has no position."""
 MIN_LEFT = 0.1
 """Least share of a part of an answer that is left with the least that it can take: what is compared are logarithms."""
 
@@ -126,7 +130,7 @@ def _observe(stream: StoredStream) -> Observation:
     arrivals = find_arrivals(timeline)
     choices = list(find_gaps(timeline, arrivals))
     gaps = np.array(choices[0].samples if len(choices) == 1 else [], dtype=float) / SECOND
-    parts = list(_find_parts(gaps))
+    parts = [] if _has_hidden_gaps(timeline, arrivals, gaps) else list(_find_parts(gaps))
     observation = Observation(
         model=f"{stream.provider} / {stream.model}",
         session=stream.span_facts.session_id
@@ -150,6 +154,20 @@ def _observe(stream: StoredStream) -> Observation:
     tilted = _tilt_parts(timeline, arrivals, choices[0], parts) if parts else ((), ())
     least, most = (_bound(observation, measures, end, tilted[end]) for end in (0, 1))
     return replace(observation, bounds=(least, most))
+
+
+def _has_hidden_gaps(timeline: Timeline, arrivals: Arrivals, gaps: Floats) -> bool:
+    """Return whether the caller hid too many gaps of an answer to compare those late in it with early ones.
+
+    A blocked event loop turns the gaps of a block into a long one and several of next to nothing. Their typical gap is
+    then the block's, wherever in the answer it is.
+    """
+    if not len(gaps) or not len(arrivals.earliest):
+        return False
+    is_output = np.frombuffer(timeline.output_flags, dtype=bool)
+    hidden = np.asarray(arrivals.latest, dtype=float) - np.asarray(arrivals.earliest, dtype=float)
+    is_hidden = hidden[is_output] > HIDDEN_GAP * float(np.mean(gaps)) * SECOND
+    return bool(is_hidden.mean() > MAX_HIDDEN)
 
 
 def _bound(observation: Observation, measures: Measures, end: int, parts: _Curve) -> Observation:

@@ -52,6 +52,6 @@ def estimate_position(facts: Facts) -> Position | None:
         trial=make_trial(candidate, found),
         typical=typical,
         variance=float(np.var(explained)),
-        noise=float(np.var(residual)),
+        noise=float(np.var(np.log(early_and_late) - (fit.log_latency - residual))),
         relative=np.asarray(residual + explained),
     )

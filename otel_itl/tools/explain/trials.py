@@ -23,6 +23,13 @@ SURE = 0.01
 SIDE_BLOCKS = 8
 """Blocks of time on either side of a moment that are compared."""
 MIN_SIDE_BLOCKS = 3
+MIN_WITHIN = 0.5
+"""Share of the variance of the own load that hours and blocks of time leave, below which it is not tested.
+
+Whole runs at one load leave little more than their first and last streams, which are no comparison of loads.
+"""
+MIN_ALIKE = 0.5
+"""Least correlation, within hours and blocks, of the own load at the usual pace with that which was seen."""
 
 
 def run_trials(facts: Facts, target: Target, random: np.random.Generator) -> Trials | None:
@@ -39,6 +46,7 @@ class Trials:
     """The fit of one latency of one model, and the tests of all its candidates.
 
     `trials` has the tests, and `log_latency` the logarithm of the latency without outliers (see `robust.Fit`);
+    `variance` is that of the logarithm with them.
     `residuals` is what is left of it after everything that was adjusted for. `position` is tested apart.
     """
 
@@ -46,11 +54,12 @@ class Trials:
         self, facts: Facts, target: Target, latency: Floats, random: np.random.Generator, position: Position | None
     ) -> None:
         self.facts, self.target, self._latency, self.position = facts, target, latency, position
-        self._candidates = make_candidates(facts, target, latency)
+        self._hours = _dummies(_merge(facts.hour))
+        self._blocks = _dummies(_merge(facts.block))
+        self._candidates = make_candidates(facts, target, latency, examines_load=self._has_loads_within_blocks())
         self._adding = [one for one in self._candidates if one.adds]
         self._steps = [one for one in self._candidates if one.has_moment]
         self._side_by_side = [one for one in self._candidates if not one.adds and not one.has_moment]
-        self._hours = _dummies(_merge(facts.hour))
         tokens = facts.column("tokens")
         is_even = target is Target.TTFT or np.ptp(tokens) == 0
         length = [] if is_even else [tokens / THOUSAND]
@@ -66,12 +75,20 @@ class Trials:
             *windows,
         ]
         self.log_latency = fit.log_latency
+        self.variance = float(np.var(np.log(latency)))
         self.residuals = fit.response - fit.design @ fit.coefficients
 
     @property
     def tests(self) -> list[Trial]:
         """Every test, that of the position in the answer included."""
         return [*self.trials, *([] if self.position is None else [self.position.trial])]
+
+    def _has_loads_within_blocks(self) -> bool:
+        """Return whether the own load varies within the same hour and block of time, and not only between runs."""
+        loads = np.column_stack([self.facts.load_mean, self.facts.load_seen])
+        left = find_residuals(loads, np.column_stack([np.ones(len(loads)), self._hours, self._blocks]))
+        is_within = np.var(left, axis=0) >= MIN_WITHIN * np.var(loads, axis=0)
+        return bool(is_within.all() and np.corrcoef(left.T)[0, 1] >= MIN_ALIKE)
 
     @property
     def typical(self) -> float:
@@ -111,7 +128,7 @@ class Trials:
         moments = [one.column - one.column.mean() for one in self._steps]
         rows = [one.candidate.column for one in windows]
         sides = np.column_stack([np.ones(len(self.facts)), *moments, *rows])
-        times = span(find_residuals(np.column_stack([self._hours, _dummies(_merge(self.facts.block))]), sides))
+        times = span(find_residuals(np.column_stack([self._hours, self._blocks]), sides))
         return np.column_stack([*moments, times])
 
     def _estimate(self, fit: Fit, windows: Sequence[Trial], tested: Sequence[Candidate]) -> list[Estimate]:

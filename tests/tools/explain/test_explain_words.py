@@ -21,6 +21,7 @@ from otel_itl.tools.explain.render.words import (
     describe_switch,
     describe_too_few,
     describe_undecided,
+    describe_untested,
 )
 from otel_itl.tools.report.certainty import Cause, Flag, Known, Uncertain
 from tests.tools.explain.made_explanations import (
@@ -47,8 +48,9 @@ variance of TTFT
                load of your own 12 processes. Points upstream.
    22 %  ITL   Each further 1,000 prompt tokens cost 0.8 ms a token (0.7 to 0.9). It comes
                with the request.
-    5 %  ITL   Each further open stream of your own 12 processes costs 0.4 ms a token (0.3
-               to 0.5). It is your own load.
+    5 %  ITL   With each further open stream of your own 12 processes a token takes 0.4 ms
+               longer (0.3 to 0.5). It goes with your own load; where requests follow
+               slowness (retries, hedging) it looks the same, and otel-itl sweep decides.
   < 1 %  ITL   From 2026-11-03 14:20 UTC gpt-4o answered as gpt-4o-2026-11 instead of
                gpt-4o-2026-08: a token takes 12 % longer (8 to 16). Points upstream.
 From 2026-11-03 14:20 UTC gpt-4o was at b instead of a; no latency is seen to have changed
@@ -77,7 +79,7 @@ def sentence(finding: Finding, **more: object) -> str:
             TUESDAY,
             "Tuesday 9–11 h is 40 % slower (31 to 50) from token to token at the same load of your own 12 processes.",  # noqa: RUF001 - the dash of a range
         ),
-        (OWN_LOAD, "Each further open stream of your own 12 processes costs 0.4 ms a token (0.3 to 0.5)."),
+        (OWN_LOAD, "With each further open stream of your own 12 processes a token takes 0.4 ms longer (0.3 to 0.5)."),
         (
             CHANGED,
             (
@@ -194,7 +196,8 @@ def test_a_silent_change_without_an_effect_is_named_with_its_moment() -> None:
 def test_too_few_streams_are_one_sentence_with_what_is_needed() -> None:
     few = make_explanation(models=(make_facts(streams=24, tested={}),), set_aside={"buffered": 3})
     expected = (
-        "too few streams to explain anything: openai / gpt-4o has 24 streams, and 60 of a model are needed; "
+        "--explain needs 60 streams of one model, and five days of them for hours and weekdays: "
+        "openai / gpt-4o has 24 streams; "
         "set aside: 3 buffered; --include-buffered explains them as well."
     )
     assert describe_too_few(few, 60) == expected
@@ -266,7 +269,8 @@ def test_the_basis_says_how_well_the_latencies_are_known() -> None:
 def test_streams_that_were_all_set_aside_can_be_included() -> None:
     explanation = make_explanation(models=(), streams=0, set_aside={"buffered": 70})
     assert describe_too_few(explanation, 60) == (
-        "too few streams to explain anything: none can be used, and 60 of a model are needed; set aside: "
+        "--explain needs 60 streams of one model, and five days of them for hours and weekdays: "
+        "none can be used; set aside: "
         "70 buffered; --include-buffered explains them as well."
     )
 
@@ -280,3 +284,19 @@ def test_hours_cannot_be_seen_in_an_input_of_minutes() -> None:
 
 def test_an_input_of_an_hour_has_no_warning() -> None:
     assert describe_short_input(make_explanation(last_unix_ns=AT + 3_600_000_000_000)) == ""
+
+
+def test_what_was_not_examined_is_said_with_the_reason() -> None:
+    facts = make_facts(known={Target.ITL: 480}, untested={Target.ITL: {Driver.RETRIES: "hardly varies"}})
+    assert list(describe_untested(facts)) == ["Not examined for ITL: retries (hardly varies)."]
+
+
+def test_a_latency_that_too_few_streams_have_is_said_to_be_not_examined() -> None:
+    facts = make_facts(tested={Target.ITL: (Driver.PROMPT,)}, known={Target.TTFT: 12})
+    expected = ["TTFT was not examined: it is known for 12 streams, and more are needed."]
+    assert list(describe_untested(facts)) == expected
+
+
+def test_enough_streams_of_which_nothing_varies_are_not_too_few() -> None:
+    facts = make_facts(tested={Target.ITL: ()})
+    assert describe_silence(facts, make_explanation(models=(facts,))) == "Nothing could be examined, over 480 streams."

@@ -107,6 +107,12 @@ def test_the_parts_of_an_answer_are_shortened_and_lengthened_against_each_other(
     assert gaps == [[20.0, 20.0], [18.75, 21.25]]
 
 
+def test_an_answer_whose_gaps_blocks_of_the_loop_hid_has_no_parts(made: Made, write: Callable[..., str]) -> None:
+    timeline = replace(made.timeline(*[20] * 32), lateness=array("q", [*[0] * 16, *[15_000_000, 0] * 8, 0]))
+    (one,) = observed(write(made.spans(made.span(timeline)))).used
+    assert one.parts == ()
+
+
 def test_streams_that_are_uncertain_are_counted_with_their_cause(made: Made, write: Callable[..., str]) -> None:
     timeline = replace(made.timeline(*[20] * 40), lateness=array("q", [50_000_000, *[0] * 40]))
     found = observed(write(made.spans(made.span(timeline), made.span(made.timeline(20)))))

@@ -42,6 +42,8 @@ def describe_finding(finding: Finding, explanation: Explanation) -> str:
         return f"After {format_silence(finding.idle_threshold)} of silence {_longer(finding, amount)}."
     if finding.change is not None:
         return f"{_describe_change(finding.driver, finding.model, finding.change)}: {_longer(finding, amount)}."
+    if finding.driver is Driver.OWN_LOAD:
+        return f"With each further open stream {_describe_whose(explanation)} {_longer(finding, amount)}."
     return f"{_each(finding, explanation)} {_costs(finding, amount)}."
 
 
@@ -63,8 +65,10 @@ def describe_switch(switch: Switch) -> str:
 
 def describe_silence(facts: ModelFacts, explanation: Explanation) -> str:
     """Return which latencies of a model nothing explains, and what was examined; empty where each has a finding."""
-    if not any(facts.tested.values()):
+    if not facts.tested:
         return "Too few streams to explain anything."
+    if not any(facts.tested.values()):
+        return f"Nothing could be examined, over {pluralize(facts.streams, 'stream')}."
     findings = [*explanation.findings, *explanation.undecided]
     found = {finding.target for finding in findings if finding.model == facts.model}
     silent = [target for target in (Target.TTFT, Target.ITL) if target not in found and facts.tested.get(target)]
@@ -78,13 +82,29 @@ def describe_silence(facts: ModelFacts, explanation: Explanation) -> str:
     )
 
 
+def describe_untested(facts: ModelFacts) -> Iterator[str]:
+    """Yield a sentence on each latency of which something was not examined, and why."""
+    for target, count in facts.known.items():
+        if target in facts.tested:
+            reasons = facts.untested.get(target, {})
+            grouped = {
+                reason: [driver.words for driver, why in reasons.items() if why == reason]
+                for reason in dict.fromkeys(reasons.values())
+            }
+            if grouped:
+                listed = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in grouped.items())
+                yield f"Not examined for {target.words}: {listed}."
+        elif facts.tested:
+            yield f"{target.words} was not examined: it is known for {pluralize(count, 'stream')}, and more are needed."
+
+
 def describe_too_few(explanation: Explanation, minimum: int) -> str:
     """Return that no model has enough streams, and how many would be."""
     most = max(explanation.models, key=lambda facts: facts.streams, default=None)
     have = "none can be used" if most is None else f"{most.model} has {pluralize(most.streams, 'stream')}"
     aside = _describe_set_aside(explanation)
     return (
-        f"too few streams to explain anything: {have}, and {minimum:,} of a model are needed"
+        f"--explain needs {minimum:,} streams of one model, and five days of them for hours and weekdays: {have}"
         + (f"; set aside: {aside}; --include-buffered explains them as well" if aside else "")
         + "."
     )
@@ -148,6 +168,7 @@ def describe_models(explanation: Explanation) -> Iterator[ModelWords]:
                 *(describe_undecided(one, explanation) for one in undecided),
                 *map(describe_switch, switches),
                 *filter(None, [describe_silence(facts, explanation)]),
+                *describe_untested(facts),
             ],
         )
 
@@ -197,9 +218,7 @@ def _each(finding: Finding, explanation: Explanation) -> str:
     """Return the unit of a driver that an effect is for, as a subject."""
     per = finding.effect.per or 1
     one, several, more = *finding.driver.units, ""
-    if finding.driver is Driver.OWN_LOAD:
-        more = f" {_describe_whose(explanation)}"
-    elif finding.driver is Driver.PROMPT:
+    if finding.driver is Driver.PROMPT:
         tested = next((facts.tested for facts in explanation.models if facts.model == finding.model), {})
         more = " outside the cache" if Driver.CACHED_PROMPT in tested.get(finding.target, ()) else ""
     if per == 1:
