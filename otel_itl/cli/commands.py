@@ -17,7 +17,7 @@ _NEEDED: Final = {
     "cli": ("rich",),
     "compare": ("numpy", "scipy"),
     "sweep": ("numpy", "scipy"),
-    "explain": ("numpy", "scipy", "sklearn", "statsmodels"),
+    "explain": ("numpy", "scipy"),
     "view": ("starlette", "uvicorn", "opentelemetry.proto.collector"),
 }
 """Extra → the modules of it without which a command cannot run."""

@@ -17,7 +17,7 @@ from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
 from otel_itl.testing import Script, ScriptedServer, chat, faults, messages
 from otel_itl.tools.command_error import CommandError
-from otel_itl.tools.compare.sides import read_by_attribute
+from otel_itl.tools.compare.sides import SideReader
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import read_streams
 from otel_itl.tools.sweep import brakes, judging, rounds
@@ -148,7 +148,7 @@ def test_the_streams_are_in_a_file_that_can_be_compared_by_level(drive: Callable
     stored = list(read_streams([output], SkippedInput(), "itl.sweep.steady"))
     assert sum(stream.group == "True" for stream in stored) == streams(sweep, 1) + streams(sweep, 2) > 0
     split = "itl.sweep.level=1,2"
-    sides = read_by_attribute([output], split, SkippedInput(), None)
+    sides = SideReader(SkippedInput()).read_by_attribute([output], split)
     counted = [sum(one.measured is not None for one in steady(sweep) if one.level == level) for level in (1, 2)]
     assert [len(side.requests) for side in sides] == counted
     traffic = read_traffic([output], SkippedInput())
