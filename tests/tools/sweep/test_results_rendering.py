@@ -199,7 +199,10 @@ def document_of(page: str) -> dict[str, Any]:
 
 
 def test_the_levels_are_the_sides_of_the_page() -> None:
-    streams = [due_request(level, of=measured(), level=level, described={"id": f"{level}", "start": level}) for level in (1.0, 1.5)]
+    streams = [
+        due_request(level, of=measured(), level=level, described={"id": f"{level}", "start": level})
+        for level in (1.0, 1.5)
+    ]
     rounds = [one_round(1.0), one_round(1.5), one_round(1.5, 1, void_reason="429 from the endpoint")]
     void = due_request(3.0, of=measured(), level=1.5, round=1, described={"id": "3", "start": 3.0})
     document = document_of(sweep_to_page(analyze(sweep_of(rounds, [*streams, void]))))
