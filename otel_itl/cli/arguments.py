@@ -215,6 +215,7 @@ def _add_compare_arguments(compare: CommandParser) -> None:
     compare.add_argument(
         "--by", metavar="ATTR[=A,B]", help="split by an attribute of the span or its resource, which has two values"
     )
+    add_selection(compare, "those of this session")
     add_option(compare, "--before", TIME, "A is what was requested before (ISO 8601)")
     add_option(compare, "--after", TIME, "B is what was requested from then on")
     add_option(compare, "--margin", MARGIN, "what does not matter, as 0.05 or 5%% (default)", default=0.05)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from otel_itl.cli.input import Input, check_slo
+from otel_itl.cli.input import Input, check_slo, read_selection
 from otel_itl.core import conventions as names
 from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.compare.comparison import Comparison, compare
@@ -32,8 +32,9 @@ def run_compare(arguments: argparse.Namespace) -> int:
     Raises:
         CommandError: the input cannot be compared, or the output cannot be written.
     """
-    given = Input([*arguments.files, *arguments.a, *arguments.b], arguments.html, arguments.junit)
-    reader = SideReader(given.skipped, arguments.slo, None if arguments.html is None else _describe)
+    files, selection = [*arguments.files, *arguments.a, *arguments.b], read_selection(arguments)
+    given = Input(files, arguments.html, arguments.junit, selection=selection)
+    reader = SideReader(given.skipped, selection, arguments.slo, None if arguments.html is None else _describe)
     _show("reading …")
     try:
         a, b = _read_sides(arguments, reader)
@@ -42,7 +43,8 @@ def run_compare(arguments: argparse.Namespace) -> int:
     given.print_skipped()
     empty = next((side for side in (a, b) if not side.requests), None)
     if empty is not None:
-        raise CommandError(f"no usable stream in {empty.name}: there is nothing to compare.")
+        lacking = f" that is selected by {selection.options}" if selection.options else ""
+        raise CommandError(f"no usable stream in {empty.name}{lacking}: there is nothing to compare.")
     check_slo(arguments.slo, (request.model.partition(" / ")[2] for side in (a, b) for request in side.requests))
     is_of_models = arguments.by is not None and arguments.by.partition("=")[0] in _OF_MODELS
     _show(f"comparing {len(a.requests) + len(b.requests):,} streams …")

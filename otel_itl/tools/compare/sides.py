@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from otel_itl.core.moments import format_time
@@ -12,6 +12,7 @@ from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.compare.requests import Side, add_stream
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import StoredStream, read_streams
+from otel_itl.tools.report.selection import Selection
 
 _MAX_NAMED = 8
 """Values of an attribute that a message names."""
@@ -26,6 +27,7 @@ class SideReader:
 
     Args:
         skipped: counts what is skipped.
+        selection: which streams of the files are compared; None: all.
         objectives: whose ITL objective gaps are judged by; None: the one on their span.
         describe: describes a stream for a page; None: there is none.
     """
@@ -33,10 +35,12 @@ class SideReader:
     def __init__(
         self,
         skipped: SkippedInput,
+        selection: Selection | None = None,
         objectives: Objectives | None = None,
         describe: Callable[[StoredStream], dict[str, Any]] | None = None,
     ) -> None:
-        self._skipped, self._objectives, self._describe = skipped, objectives, describe
+        self._skipped, self._selection = skipped, selection or Selection()
+        self._objectives, self._describe = objectives, describe
 
     def read_files(self, sources: Sequence[str]) -> Side:
         """Read files as one side; of several each is a run, which is resampled as a whole.
@@ -46,7 +50,7 @@ class SideReader:
         """
         side = Side(name=sources[0] if len(sources) == 1 else f"{len(sources)} runs, {sources[0]} …")
         for source in sources:
-            for stream in read_streams([source], self._skipped):
+            for stream in self._read([source]):
                 self._add(side, stream, run=source if len(sources) > 1 else None)
         return side
 
@@ -67,7 +71,7 @@ class SideReader:
         if not attribute or (chosen and (len(chosen) != 2 or not all(chosen))):  # noqa: PLR2004 - two sides
             raise CannotSplitError(f"--by {split!r} is not accepted: it takes an attribute, or ATTRIBUTE=A,B.")
         sides: dict[str, Side] = {}
-        for stream in read_streams(sources, self._skipped, attribute):
+        for stream in self._read(sources, attribute):
             if stream.group is not None and (not chosen or stream.group in chosen):
                 self._add(sides.setdefault(stream.group, Side(name=stream.group)), stream)
         if missing := next((value for value in chosen if value not in sides), None):
@@ -86,11 +90,15 @@ class SideReader:
             UnreadableSourceError: a file cannot be read.
         """
         a, b = Side(name=f"before {format_time(before)}"), Side(name=f"from {format_time(after)}")
-        for stream in read_streams(sources, self._skipped):
+        for stream in self._read(sources):
             at = stream.timeline.request_unix_ns
             if at < before or at >= after:
                 self._add(a if at < before else b, stream)
         return a, b
+
+    def _read(self, sources: Sequence[str], group_by: str | None = None) -> Iterator[StoredStream]:
+        """Yield the streams of files that are selected."""
+        return self._selection.select(read_streams(sources, self._skipped, group_by))
 
     def _add(self, side: Side, stream: StoredStream, run: str | None = None) -> None:
         """Add a stream to a side."""

@@ -77,6 +77,26 @@ def test_what_is_missing_for_the_same_reason_is_one_note(
     assert "6 rows, such as TTFT p50 of openai / gpt-4o: a single session or request has no spread." in notes
 
 
+def test_streams_of_other_sessions_are_left_out_where_some_are_selected(
+    slower: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["compare", "--json", "--session", "* a", *slower])
+    selected = json.loads(capsys.readouterr().out)
+    main(["compare", "--json", *slower])
+    whole = json.loads(capsys.readouterr().out)
+    assert [side["clusters"] for data in (selected, whole) for side in (data["a"], data["b"])] == [1, 1, 8, 8]
+
+
+def test_a_side_of_which_no_stream_is_selected_is_one_sentence(
+    slower: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["compare", "--model", "another", *slower])
+    assert (code, capsys.readouterr().err.partition(slower[0])[2]) == (
+        2,
+        " that is selected by --model another: there is nothing to compare.\n",
+    )
+
+
 def test_json_has_the_answers(slower: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     main(["compare", "--json", *slower])
     data = json.loads(capsys.readouterr().out)
