@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from otel_itl.cli.input import Input, check_slo, read_selection
 from otel_itl.core import conventions as names
@@ -22,7 +22,7 @@ from otel_itl.tools.compare.sides import CannotSplitError, SideReader
 from otel_itl.tools.output import let_reader_go, open_output
 from otel_itl.tools.report.reading.streams import StoredStream
 
-_OF_MODELS = {names.REQUEST_MODEL, names.RESPONSE_MODEL, names.PROVIDER_NAME}
+_OF_MODELS: Final = frozenset({names.REQUEST_MODEL, names.RESPONSE_MODEL, names.PROVIDER_NAME})
 """Attributes by which models are compared to each other."""
 
 

@@ -22,8 +22,8 @@ MIN_CLUSTERS = 5
 
 TTFT, GAPS, PACE = "time_to_first_token", "itl_p99", "time_per_output_token"
 MEDIAN = 50
-_LEFT = {Outcome.CLOSED, Outcome.ABANDONED}
-_OUTCOMES = {
+_LEFT: Final = {Outcome.CLOSED, Outcome.ABANDONED}
+_OUTCOMES: Final = {
     "truncated": Outcome.TRUNCATED,
     "errors": Outcome.ERROR,
     "cancelled": Outcome.CANCELLED,

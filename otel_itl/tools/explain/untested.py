@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 import numpy as np
 
@@ -18,15 +19,15 @@ FEW_ANSWERS = "too few long answers whose chunks are known"
 NO_SILENCE = "too few long silences"
 RUNS = "whole runs at one load; otel-itl compare or sweep compares them"
 
-_FIELDS = {
+_FIELDS: Final = {
     Driver.PROMPT: "prompt_tokens",
     Driver.CACHED_PROMPT: "cached_tokens",
     Driver.TOKENS_PER_CHUNK: "tokens_per_chunk",
     Driver.RETRIES: "attempts",
 }
-_REASONS = {Driver.POSITION: FEW_ANSWERS, Driver.IDLE: NO_SILENCE}
-_OF_ITL = {Driver.POSITION, Driver.TOKENS_PER_CHUNK}
-_OF_TTFT = {Driver.CACHED_PROMPT}
+_REASONS: Final = {Driver.POSITION: FEW_ANSWERS, Driver.IDLE: NO_SILENCE}
+_OF_ITL: Final = {Driver.POSITION, Driver.TOKENS_PER_CHUNK}
+_OF_TTFT: Final = {Driver.CACHED_PROMPT}
 
 
 def find_untested(facts: Facts, target: Target, tested: Collection[Driver]) -> dict[Driver, str]:
