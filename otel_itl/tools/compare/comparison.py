@@ -13,12 +13,13 @@ import numpy as np
 from otel_itl.tools.compare.clusters import Clusters
 from otel_itl.tools.compare.effects import estimate_effect, find_floor, find_shares
 from otel_itl.tools.compare.levels import Floats, Level
-from otel_itl.tools.compare.quantities import MEDIAN, MIN_BEYOND, MIN_CLUSTERS, QUANTITIES, Quantity, Role
+from otel_itl.tools.compare.quantities import MEDIAN, QUANTITIES, Quantity, Role
 from otel_itl.tools.compare.requests import Request, Side
 from otel_itl.tools.compare.resampling import Design, Resamples
 from otel_itl.tools.compare.verdicts import Answer, Estimate, answer_estimates
 from otel_itl.tools.report.certainty import Cause, describe_set_aside
 from otel_itl.tools.report.set_aside import MAX_SET_ASIDE_SHARE
+from otel_itl.tools.report.too_few import MIN_STREAMS, count_needed
 
 POOLED = "all models"
 DEFAULT_MARGIN = 0.05
@@ -335,11 +336,11 @@ def _refuse(quantity: Quantity, a: Figure, b: Figure) -> Estimate | None:
     if q <= MEDIAN:  # it needs no tail
         return None
     fewest = min((a, b), key=lambda figure: figure.samples)
-    needed = round(MIN_BEYOND / (1 - q / 100))
+    needed = count_needed(q)
     noun = "streams" if quantity.is_optional else "gaps"
     if fewest.samples < needed:
         return Estimate(why=f"{fewest.samples:,} of the {needed:,} {noun} that {quantity.title} needs at least")
     clusters = min(a.clusters, b.clusters)
-    if clusters < MIN_CLUSTERS:
-        return Estimate(why=f"{clusters} of the {MIN_CLUSTERS} sessions or requests that it needs at least")
+    if clusters < MIN_STREAMS:
+        return Estimate(why=f"{clusters} of the {MIN_STREAMS} sessions or requests that it needs at least")
     return None

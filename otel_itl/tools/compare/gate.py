@@ -8,10 +8,10 @@ from otel_itl.tools.compare.comparison import Comparison, Row
 from otel_itl.tools.compare.quantities import Role
 from otel_itl.tools.compare.rows import COMPARED
 from otel_itl.tools.compare.verdicts import UNKNOWN, Answer
+from otel_itl.tools.exit_codes import CANNOT_TELL
 
 NOT_SLOWER = 0
 SLOWER = 1
-CANNOT_TELL = 3
 
 
 def exit_code(comparison: Comparison, keys: Sequence[str] = COMPARED) -> int:

@@ -15,11 +15,6 @@ from otel_itl.core.timeline import Outcome
 from otel_itl.tools.compare.levels import Level, Mean, Percentile, Rate
 from otel_itl.tools.compare.requests import Request
 
-MIN_BEYOND = 10
-"""Samples beyond a percentile, below which it is refused: it would be the value of a few gaps."""
-MIN_CLUSTERS = 5
-"""Clusters a side below which p99 is refused."""
-
 TTFT, GAPS, PACE = "time_to_first_token", "itl_p99", "time_per_output_token"
 MEDIAN = 50
 _LEFT: Final = {Outcome.CLOSED, Outcome.ABANDONED}

@@ -11,6 +11,7 @@ from scipy.optimize import isotonic_regression
 
 from otel_itl.core.slo import SLO
 from otel_itl.tools.compare.levels import Floats
+from otel_itl.tools.exit_codes import CANNOT_TELL
 from otel_itl.tools.sweep.attainment import Share, find_bounds, is_within, pool
 from otel_itl.tools.sweep.objective import OVER_GAPS, OVER_REQUESTS
 from otel_itl.tools.sweep.records import Sweep
@@ -22,7 +23,6 @@ MIN_GAIN_OF_CALLERS = 0.2
 """The same in a closed loop, whose callers ask less often as soon as the endpoint is slower."""
 HOLDS = 0
 DOES_NOT_HOLD = 1
-CANNOT_TELL = 3
 NOT_HOLDING = (Standing.BEYOND, Standing.FAILING, Standing.SATURATED)
 """How a level stands that does not carry its load."""
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from otel_itl.core.slo import SLO
 from otel_itl.tools.compare.levels import Level, Percentile, Rate
-from otel_itl.tools.compare.quantities import MIN_BEYOND, NamedFigure, Unit
+from otel_itl.tools.compare.quantities import MEDIAN, NamedFigure, Unit
 from otel_itl.tools.compare.resampling import level_interval
 from otel_itl.tools.report.certainty import Cause, describe_set_aside
+from otel_itl.tools.report.too_few import count_needed
 from otel_itl.tools.sweep.attainment import Share
 from otel_itl.tools.sweep.blocks import Block, split_into_blocks
 from otel_itl.tools.sweep.objective import OVER_GAPS, OVER_REQUESTS, measure_shares, meets_objective
@@ -263,7 +264,7 @@ def _figure(level: Level, samples: int, q: float | None, clusters: int, random: 
         interval=level_interval(level, clusters, _RESAMPLES, random),
         samples=samples,
         effective_samples=round(effective),
-        has_few_tail_samples=q is not None and effective * (1 - q / 100) < MIN_BEYOND and q > 50,  # noqa: PLR2004 - the median
+        has_few_tail_samples=q is not None and q > MEDIAN and effective < count_needed(q),
     )
 
 
