@@ -204,7 +204,7 @@ def _judge(rows: Sequence[Row], joined: float, margin: float) -> list[Row]:
 
 
 def _judge_family(rows: Sequence[Row], joined: float, margin: float) -> list[Row]:
-    """Do what `_judge` does, for rows whose p-values are adjusted together."""
+    """Do what `_judge` does, with its arguments, for rows whose p-values are adjusted together."""
     clusters = [round(min(row.a.clusters, row.b.clusters) * joined) for row in rows]
     directions = [row.quantity.direction for row in rows]
     answered = {

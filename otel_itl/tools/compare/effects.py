@@ -71,7 +71,7 @@ def _effect(levels: Sequence[Level], shares: Floats, floors: Sequence[float] | N
 
 
 def find_floor(quantity: Quantity, level: Level, weights: tuple[Floats, Floats]) -> float:
-    """Return what the least of a latency is at least taken for: 1 ms, or the figure that was measured, if that is less.
+    """Return the seconds that figures are raised to before the ratio of a bound: 1 ms, or what was measured, if less.
 
     The least of a figure that may be almost nothing on both sides would else have no ratio, or any.
     """

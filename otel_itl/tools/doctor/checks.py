@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from otel_itl.tools.doctor.endpoint_remedies import remedy_for
-from otel_itl.tools.doctor.environment_checks import NO_EXPORTER, check_packages, check_switches
+from otel_itl.tools.doctor.environment_checks import NO_EXPORTER, check_packages, check_variables
 from otel_itl.tools.doctor.facts import ExporterFacts, Facts, SDKFacts, SignalFacts, StreamFacts
 from otel_itl.tools.doctor.finding import Check, Finding, State, fine, note, wrong
 from otel_itl.tools.report.certainty import Flag, describe_remedies, format_with_error
@@ -21,7 +21,7 @@ def check(facts: Facts) -> list[Check]:
     checks = {
         "program": (_check_start,),
         "packages": (check_packages,),
-        "environment": (check_switches,),
+        "environment": (check_variables,),
         "SDKs": (_check_sdks,),
         "providers": (_check_launcher, _check_providers),
         "endpoints": (_check_endpoints,),
@@ -46,7 +46,7 @@ def describe_findings(facts: Facts) -> dict[str, Any]:
 
 
 def _check_start(facts: Facts) -> Iterator[Finding]:
-    """Check that the program is measured without the doctor, and from its first stream on."""
+    """Check that a program that made a stream, and that no launcher instruments, has called `instrument()` before it."""
     if not facts.streams or not facts.is_recording or facts.launcher is not None:
         return
     if facts.streams_before_code == 0:
@@ -202,7 +202,7 @@ def _check_endpoints(facts: Facts) -> Iterator[Finding]:
 
 
 def _check_streams(facts: Facts) -> Iterator[Finding]:
-    """Check what became of the program's streams and of the scripted one."""
+    """Check what became of the program's streams and of the scripted one, and that nothing failed inside otel_itl."""
     if facts.streams == 0:
         yield wrong(
             "program",

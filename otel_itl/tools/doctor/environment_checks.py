@@ -40,8 +40,8 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
 
 
-def check_switches(facts: Facts) -> Iterator[Finding]:
-    """Check the variables that switch something off, or that nothing accepts."""
+def check_variables(facts: Facts) -> Iterator[Finding]:
+    """Check the variables that switch measuring, a sampler or exporters off, name no protocol, or are not accepted."""
     for name in ("OTEL_ITL_DISABLED", "OTEL_SDK_DISABLED"):
         if facts.variables.get(name, "").strip().lower() == "true":
             yield wrong(name, "is true: nothing is measured", f"unset {name}")

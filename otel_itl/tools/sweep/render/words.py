@@ -256,7 +256,7 @@ def describe_standing(level: LevelResult, result: SweepResult) -> str:
 def describe_notes(result: SweepResult) -> Iterator[str]:
     """Yield what is to be known of the figures, a sentence each."""
     for level in result.levels:
-        yield from _describe_level(level, result)
+        yield from _describe_caveats(level, result)
     if any(level.unreliable_figures for level in result.levels):
         yield "Figures in parentheses are of void rounds: this machine's own delays are in them."
     if any(figure.has_few_tail_samples for level in result.levels for figure in level.figures.values()):
@@ -268,8 +268,8 @@ def describe_notes(result: SweepResult) -> Iterator[str]:
         yield f"By the price table it cost {sweep.cost:,.2f}."
 
 
-def _describe_level(level: LevelResult, result: SweepResult) -> Iterator[str]:
-    """Yield what is to be known of one level, a sentence each."""
+def _describe_caveats(level: LevelResult, result: SweepResult) -> Iterator[str]:
+    """Yield what was unusual at a level (void, failed, held up, buffered), a sentence each; nothing for a clean one."""
     at = format_level(level.level)
     if not level.figures:
         yield f"{at} is void: {level.void_reason}."
