@@ -46,7 +46,7 @@ def describe_findings(facts: Facts) -> dict[str, Any]:
 
 
 def _check_start(facts: Facts) -> Iterator[Finding]:
-    """Check that a program that made a stream, and that no launcher instruments, has called `instrument()` before it."""
+    """Check that a program that made a stream, not under a launcher, has called `instrument()` before it."""
     if not facts.streams or not facts.is_recording or facts.launcher is not None:
         return
     if facts.streams_before_code == 0:

@@ -48,7 +48,7 @@ def remedy_for(signal: str, exporter: ExporterFacts) -> tuple[str, str]:
 
 
 def _find_mistake(url: str) -> tuple[str, str] | None:
-    """Return that the URL of an exporter by HTTP has no scheme, or a signal's path twice, and the remedy; None: neither."""
+    """Return that the URL of an exporter by HTTP has no scheme, or a path twice, and the remedy; None: neither."""
     if "://" not in url:
         return "has no scheme", "begin OTEL_EXPORTER_OTLP_ENDPOINT with http:// (or https://)"
     base, separator, path = url.partition("/v1/")
