@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeGuard
+from typing import Final, TypeGuard
 
 import numpy as np
 
@@ -15,13 +15,22 @@ from otel_itl.tools.compare.rate_intervals import rate_interval
 from otel_itl.tools.compare.resampling import Effect, Resamples
 from otel_itl.tools.compare.verdicts import Estimate
 
+NEVER_ON_BOTH: Final = "it is infinite on both sides"
+"""Why nothing is known of a time where most requests of both sides never got so far."""
+
 
 def estimate_effect(
     levels: Sequence[Level], shares: Floats, resamples: Resamples, floors: Sequence[float] | None = None
 ) -> Estimate:
-    """Estimate an effect, its interval, and its p-value; `shares` and `floors` as for `_effect`."""
-    effect = _effect(levels, shares, floors)
+    """Estimate an effect, its interval, and its p-value; `shares` and `floors` as for `_effect`.
+
+    A model whose figure is infinite on both sides says nothing: how long those took that did respond is not compared.
+    """
     design = resamples.design
+    is_said = [not all(math.isinf(level.shown(of_side)) for of_side in design.weights()) for level in levels]
+    if not any(is_said):
+        return Estimate(why=NEVER_ON_BOTH)
+    effect = _effect(levels, np.where(is_said, shares, 0.0), floors)
     observed = float(effect(*(weights[np.newaxis] for weights in design.weights()))[0])
     if math.isnan(observed):
         return Estimate(why="a figure of 0, or of no sample, has no ratio")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from otel_itl.tools.compare.comparison import Comparison, Row
-from otel_itl.tools.compare.quantities import Role
+from otel_itl.tools.compare.quantities import Direction, Role
 from otel_itl.tools.compare.rows import COMPARED
 from otel_itl.tools.compare.verdicts import UNKNOWN, Answer
 from otel_itl.tools.exit_codes import CANNOT_TELL
@@ -17,7 +18,7 @@ SLOWER = 1
 def exit_code(comparison: Comparison, keys: Sequence[str] = COMPARED) -> int:
     """Return 1 if a deciding row is slower, 3 if that is not known of all that has to be known, else 0.
 
-    A model that one side lacks cannot be known.
+    A model that one side lacks cannot be known, nor can a rate of which only p leaves open that it is higher.
 
     Args:
         comparison: the answers.
@@ -27,7 +28,15 @@ def exit_code(comparison: Comparison, keys: Sequence[str] = COMPARED) -> int:
         return SLOWER
     required = required_rows(comparison, keys)
     is_unknown = not required or any(row.answer in UNKNOWN for row in required) or lacks_models(comparison)
+    is_unknown = is_unknown or any(seems_slower(row, comparison.margin) for row in deciding_rows(comparison, keys))
     return CANNOT_TELL if is_unknown else NOT_SLOWER
+
+
+def seems_slower(row: Row, margin: float) -> bool:
+    """Return whether the interval of a row lies above the margin, though p leaves open whether that is chance."""
+    interval = row.measured.interval
+    is_open = row.answer is Answer.NOT_ENOUGH_DATA and row.quantity.direction is Direction.SLOWER
+    return is_open and interval is not None and interval.low > math.log1p(margin)
 
 
 def lacks_models(comparison: Comparison) -> bool:

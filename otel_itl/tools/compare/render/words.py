@@ -11,7 +11,8 @@ from typing import Final
 from otel_itl.core.error_format import append_error
 from otel_itl.core.measures import MIN_UNCERTAIN_SHARE
 from otel_itl.tools.compare.comparison import Comparison, Figure, Row
-from otel_itl.tools.compare.gate import deciding_rows, required_rows
+from otel_itl.tools.compare.effects import NEVER_ON_BOTH
+from otel_itl.tools.compare.gate import deciding_rows, required_rows, seems_slower
 from otel_itl.tools.compare.quantities import Direction, Quantity, Unit
 from otel_itl.tools.compare.requests import Side
 from otel_itl.tools.compare.verdicts import UNKNOWN, Answer
@@ -63,7 +64,7 @@ def _answer(comparison: Comparison, keys: Sequence[str]) -> str:
         clearest = max(somehow, key=_find_least)
         lead = f"B is slower{_share(somehow, rows, comparison)}, but by how much is not known"
         return f"{lead}: {describe_row(clearest)}."
-    if any(row.answer in UNKNOWN for row in required):
+    if any(row.answer in UNKNOWN for row in required) or any(seems_slower(row, comparison.margin) for row in rows):
         return _describe_unknown(rows, comparison)
     faster = [row for row in rows if row.answer is Answer.FASTER]
     unknown = dict.fromkeys(row.quantity.title for row in rows if row.answer in UNKNOWN)
@@ -126,9 +127,10 @@ def _describe_unknown(rows: Sequence[Row], comparison: Comparison) -> str:
         said = f"{_MACHINE_DECIDES}{_share(suspects, rows, comparison)}: {clause}"
     else:
         is_most_known = 2 * (len(missing) + len(deciding)) < len(rows)
+        is_open = any(seems_slower(row, comparison.margin) or row.measured.why == NEVER_ON_BOTH for row in rows)
         lead = _MACHINE_DECIDES if len(deciding) > len(missing) else "Not enough data to know whether B is slower"
         counts = _count_answers(rows, comparison)
-        said = f"{'B is not slower, as far as the data show' if is_most_known else lead}: {counts}"
+        said = f"{'B is not slower, as far as the data show' if is_most_known and not is_open else lead}: {counts}"
     sentences = [f"{said}."]
     if len(missing) == 1 and not suspects:
         sentences.append(f"{_name(missing[0])}: {note_of(missing[0], comparison)}.")

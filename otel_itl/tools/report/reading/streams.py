@@ -241,7 +241,7 @@ def read_identity(
         provider=read_text(attributes, names.PROVIDER_NAME, "gen_ai.system", "llm.provider", "llm.system") or UNKNOWN,
         model=read_text(attributes, names.REQUEST_MODEL, names.RESPONSE_MODEL, "llm.model_name") or UNKNOWN,
         operation=read_text(attributes, names.OPERATION_NAME) or UNKNOWN,
-        group=None if group is None else str(group),
+        group=None if group is None else str(group).lower() if isinstance(group, bool) else str(group),
     )
 
 
