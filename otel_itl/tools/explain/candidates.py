@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -67,6 +67,8 @@ class Candidate:
     """Thresholds that were tried."""
     window: Window | None = None
     """The window of the week; for `CALENDAR` alone."""
+    twins: tuple[Driver, ...] = ()
+    """Other drivers that vary together with it: an effect of theirs looks like one of this."""
 
     @property
     def has_moment(self) -> bool:
@@ -170,11 +172,15 @@ def _difference(values: Floats, is_inside: Bools) -> float:
 
 
 def _without_twins(candidates: list[Candidate]) -> list[Candidate]:
-    """Leave out a candidate that cannot be distinguished from one before it."""
+    """Leave out a candidate that cannot be distinguished from one before it, of which it becomes a twin."""
     kept: list[Candidate] = []
     for one in candidates:
-        if all(abs(np.corrcoef(one.column, other.column)[0, 1]) < MAX_CORRELATION for other in kept):
+        alike = (abs(np.corrcoef(one.column, other.column)[0, 1]) >= MAX_CORRELATION for other in kept)
+        twin = next((number for number, is_alike in enumerate(alike) if is_alike), None)
+        if twin is None:
             kept.append(one)
+        elif one.driver not in {kept[twin].driver, *kept[twin].twins}:
+            kept[twin] = replace(kept[twin], twins=(*kept[twin].twins, one.driver))
     return kept
 
 

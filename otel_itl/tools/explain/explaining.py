@@ -144,7 +144,10 @@ class _Tested:
             sessions=len(np.unique(self.facts.session)),
             days=len(np.unique(self.facts.day)),
             known=known,
-            untested={target: find_untested(self.facts, target, drivers) for target, drivers in tested.items()},
+            untested={
+                trials.target: find_untested(self.facts, trials.target, tested[trials.target], trials.twins)
+                for trials in self._trials
+            },
             tested={target: [driver for driver in Driver if driver in drivers] for target, drivers in tested.items()},
             explained={
                 target: min(sum(one.share_of_variance for one in own if one.target is target), 1.0) for target in tested
@@ -181,6 +184,7 @@ def _finding(trials: Trials, trial: Trial, share: float, adjusted_p: float) -> F
         window=candidate.window,
         idle_threshold=candidate.threshold,
         change=None if candidate.replacement is None else candidate.replacement.change,
+        twins=candidate.twins,
         own_load=max(float(np.median(inside)), MIN_OWN_LOAD) if position is None else None,
         curve=draw_curve(trials, trial) if position is None else draw_position(position),
     )

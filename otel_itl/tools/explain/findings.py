@@ -174,6 +174,8 @@ class Finding:
     """Silence in seconds from which on the effect is there; for `IDLE` alone."""
     change: Change | None = None
     """The change of value; for `SERVER_ADDRESS` and `RESPONSE_MODEL` alone."""
+    twins: Sequence[Driver] = ()
+    """Other drivers that vary together with this one: an effect of theirs looks like one of this."""
     own_load: float | None = None
     """The usual number of one's own open streams to the model (median at the requests); inside the window for
     `CALENDAR`."""

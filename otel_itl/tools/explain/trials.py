@@ -83,6 +83,11 @@ class Trials:
         """Every test, that of the position in the answer included."""
         return [*self.trials, *([] if self.position is None else [self.position.trial])]
 
+    @property
+    def twins(self) -> dict[Driver, Driver]:
+        """Driver that was left out → the one that it varies together with."""
+        return {twin: candidate.driver for candidate in self._candidates for twin in candidate.twins}
+
     def _has_loads_within_blocks(self) -> bool:
         """Return whether the own load varies within the same hour and block of time, and not only between runs."""
         loads = np.column_stack([self.facts.load_mean, self.facts.load_seen])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import numpy as np
@@ -30,14 +30,27 @@ _OF_ITL: Final = {Driver.POSITION, Driver.TOKENS_PER_CHUNK}
 _OF_TTFT: Final = {Driver.CACHED_PROMPT}
 
 
-def find_untested(facts: Facts, target: Target, tested: Collection[Driver]) -> dict[Driver, str]:
-    """Return why each driver was not examined that could move this latency; empty where all were."""
+def find_untested(
+    facts: Facts, target: Target, tested: Collection[Driver], twins: Mapping[Driver, Driver]
+) -> dict[Driver, str]:
+    """Return why each driver was not examined that could move this latency; empty where all were.
+
+    Args:
+        facts: the streams.
+        target: the latency.
+        tested: the drivers that were examined.
+        twins: driver that was left out → the one that it varies together with.
+    """
     apart = _OF_ITL if target is Target.TTFT else _OF_TTFT
-    return {driver: _find_reason(facts, driver) for driver in Driver if driver not in tested and driver not in apart}
+    return {
+        driver: _find_reason(facts, driver, twins) for driver in Driver if driver not in tested and driver not in apart
+    }
 
 
-def _find_reason(facts: Facts, driver: Driver) -> str:
+def _find_reason(facts: Facts, driver: Driver, twins: Mapping[Driver, Driver]) -> str:
     """Return why one driver was not examined."""
+    if driver in twins:
+        return f"varies together with the {twins[driver].words}"
     if driver in _REASONS:
         return _REASONS[driver]
     if driver is Driver.CALENDAR:

@@ -75,8 +75,8 @@ def test_a_driver_is_a_sentence_with_its_size_and_its_share(fleet: str, capsys: 
 def test_a_latency_that_nothing_drives_is_one_line(fleet: str, capsys: pytest.CaptureFixture[str]) -> None:
     main(["report", "--explain", fleet])
     printed = " ".join(capsys.readouterr().out.split())
-    silence = re.findall(r"Nothing that is recorded explains [^;]*;", printed)
-    assert silence == ["Nothing that is recorded explains TTFT, over 120 streams;"]
+    silence = re.findall(r"Nothing that was examined explains [^;]*;", printed)
+    assert silence == ["Nothing that was examined explains TTFT, over 120 streams;"]
 
 
 def test_json_has_its_own_schema(fleet: str, capsys: pytest.CaptureFixture[str]) -> None:

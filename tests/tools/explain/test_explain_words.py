@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,11 +54,10 @@ variance of TTFT
                slowness (retries, hedging) it looks the same, and otel-itl sweep decides.
   < 1 %  ITL   From 2026-11-03 14:20 UTC gpt-4o answered as gpt-4o-2026-11 instead of
                gpt-4o-2026-08: a token takes 12 % longer (8 to 16). Points upstream.
-From 2026-11-03 14:20 UTC gpt-4o was at b instead of a; no latency is seen to have changed
-with it.
+From 2026-11-03 14:20 UTC gpt-4o was at b instead of a; it was not examined apart.
 
 zeta / none, 480 streams
-Nothing that is recorded explains TTFT or ITL, over 480 streams; examined: hour and
+Nothing that was examined explains TTFT or ITL, over 480 streams; examined: hour and
 weekday, own load, prompt tokens, silence before the request.
 
 Over 480 streams of 12 processes, hours in UTC. Shares are of the variance between
@@ -167,7 +167,7 @@ def test_a_silence_has_the_unit_that_people_use() -> None:
 
 def test_a_model_that_nothing_explains_has_one_line_with_what_was_examined() -> None:
     expected = (
-        "Nothing that is recorded explains TTFT or ITL, over 480 streams; examined: hour and weekday, own load, "
+        "Nothing that was examined explains TTFT or ITL, over 480 streams; examined: hour and weekday, own load, "
         "prompt tokens, silence before the request."
     )
     assert describe_silence(make_facts(), make_explanation()) == expected
@@ -175,8 +175,8 @@ def test_a_model_that_nothing_explains_has_one_line_with_what_was_examined() -> 
 
 def test_a_latency_with_a_finding_is_not_among_those_that_nothing_explains() -> None:
     both = make_explanation(PROMPT, IDLE)
-    assert (describe_silence(make_facts(), make_explanation(PROMPT))[:38], describe_silence(make_facts(), both)) == (
-        "Nothing that is recorded explains TTFT",
+    assert (describe_silence(make_facts(), make_explanation(PROMPT))[:39], describe_silence(make_facts(), both)) == (
+        "Nothing that was examined explains TTFT",
         "",
     )
 
@@ -190,7 +190,22 @@ def test_a_model_with_too_few_streams_beside_others_is_one_line() -> None:
 
 def test_a_silent_change_without_an_effect_is_named_with_its_moment() -> None:
     expected = "From 2026-11-03 14:20 UTC gpt-4o was at b instead of a; no latency is seen to have changed with it."
-    assert describe_switch(make_switch(Change("a", "b", AT), Driver.SERVER_ADDRESS)) == expected
+    examined = make_explanation(models=(make_facts(tested={Target.TTFT: [Driver.SERVER_ADDRESS]}),))
+    assert describe_switch(make_switch(Change("a", "b", AT), Driver.SERVER_ADDRESS), examined) == expected
+
+
+def test_of_a_change_that_was_not_examined_nothing_is_said() -> None:
+    expected = "From 2026-11-03 14:20 UTC gpt-4o was at b instead of a; it was not examined apart."
+    other = make_explanation(models=(make_facts(tested={Target.TTFT: [Driver.RESPONSE_MODEL]}),))
+    assert describe_switch(make_switch(Change("a", "b", AT), Driver.SERVER_ADDRESS), other) == expected
+
+
+def test_what_varies_together_with_a_driver_is_named_beside_its_effect() -> None:
+    finding = replace(PROMPT, twins=(Driver.RESPONSE_MODEL,))
+    said = describe_finding(finding, make_explanation(finding))
+    assert said.removeprefix(describe_finding(PROMPT, make_explanation(PROMPT))) == (
+        " The response model varies together with it: the effect may be of either."
+    )
 
 
 def test_too_few_streams_are_one_sentence_with_what_is_needed() -> None:

@@ -45,7 +45,7 @@ def explanation_to_data(explanation: Explanation) -> dict[str, Any]:
             _finding(finding, explanation) | {"sentence": words.describe_undecided(finding, explanation)}
             for finding in explanation.undecided
         ],
-        "switches": [_switch(switch, is_sole=id(switch) in others) for switch in explanation.switches],
+        "switches": [_switch(switch, explanation, is_sole=id(switch) in others) for switch in explanation.switches],
     }
 
 
@@ -66,10 +66,10 @@ def _finding(finding: Finding, explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _switch(switch: Switch, *, is_sole: bool) -> dict[str, Any]:
+def _switch(switch: Switch, explanation: Explanation, *, is_sole: bool) -> dict[str, Any]:
     """Return a silent change; `sentence` is null where a finding has it."""
     return {
-        "sentence": words.describe_switch(switch) if is_sole else None,
+        "sentence": words.describe_switch(switch, explanation) if is_sole else None,
         "model": switch.model,
         "driver": switch.driver,
         **_change(switch.change),

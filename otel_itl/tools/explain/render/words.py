@@ -33,7 +33,17 @@ _HOUR: Final = 3_600
 
 
 def describe_finding(finding: Finding, explanation: Explanation) -> str:
-    """Return a finding as one sentence: what, by how much, and the 95 % interval in brackets."""
+    """Return a finding as one sentence: what, by how much, and the 95 % interval in brackets.
+
+    A second one names what varies together with it.
+    """
+    twins = " and the ".join(driver.words for driver in finding.twins)
+    doubt = f" The {twins} varies together with it: the effect may be of either." if twins else ""
+    return _describe_effect(finding, explanation) + doubt
+
+
+def _describe_effect(finding: Finding, explanation: Explanation) -> str:
+    """Return what a driver does, as one sentence."""
     amount = format_amount(finding.effect)
     if finding.driver is Driver.CALENDAR and finding.window is not None:
         at_load = f"at the same load {_describe_whose(explanation)}"
@@ -56,11 +66,12 @@ def describe_undecided(finding: Finding, explanation: Explanation) -> str:
     )
 
 
-def describe_switch(switch: Switch) -> str:
+def describe_switch(switch: Switch, explanation: Explanation) -> str:
     """Return a silent change that no finding has as one sentence."""
-    return (
-        f"{_describe_change(switch.driver, switch.model, switch.change)}; no latency is seen to have changed with it."
-    )
+    of_model = [facts for facts in explanation.models if facts.model == switch.model]
+    is_examined = any(switch.driver in drivers for facts in of_model for drivers in facts.tested.values())
+    result = "no latency is seen to have changed with it" if is_examined else "it was not examined apart"
+    return f"{_describe_change(switch.driver, switch.model, switch.change)}; {result}."
 
 
 def describe_silence(facts: ModelFacts, explanation: Explanation) -> str:
@@ -77,7 +88,7 @@ def describe_silence(facts: ModelFacts, explanation: Explanation) -> str:
     tested = [driver.words for driver in Driver if any(driver in facts.tested[target] for target in silent)]
     latencies = " or ".join(target.words for target in silent)
     return (
-        f"Nothing that is recorded explains {latencies}, over {pluralize(facts.streams, 'stream')}; "
+        f"Nothing that was examined explains {latencies}, over {pluralize(facts.streams, 'stream')}; "
         f"examined: {', '.join(tested)}."
     )
 
@@ -166,7 +177,7 @@ def describe_models(explanation: Explanation) -> Iterator[ModelWords]:
             [one for one in explanation.findings if one.model == facts.model],
             [
                 *(describe_undecided(one, explanation) for one in undecided),
-                *map(describe_switch, switches),
+                *(describe_switch(one, explanation) for one in switches),
                 *filter(None, [describe_silence(facts, explanation)]),
                 *describe_untested(facts),
             ],
