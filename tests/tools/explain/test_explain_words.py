@@ -188,6 +188,12 @@ def test_a_model_with_too_few_streams_beside_others_is_one_line() -> None:
     )
 
 
+def test_streams_without_a_first_token_are_named_as_not_examined() -> None:
+    facts = make_facts(streams=840, known={Target.TTFT: 358}, untested={})
+    (said,) = describe_untested(facts)
+    assert said.startswith("TTFT is known for 358 of 840 streams; what kept the others from having it was not examined")
+
+
 def test_a_silent_change_without_an_effect_is_named_with_its_moment() -> None:
     expected = "From 2026-11-03 14:20 UTC gpt-4o was at b instead of a; no latency is seen to have changed with it."
     examined = make_explanation(models=(make_facts(tested={Target.TTFT: [Driver.SERVER_ADDRESS]}),))
@@ -209,7 +215,8 @@ def test_what_varies_together_with_a_driver_is_named_beside_its_effect() -> None
 
 
 def test_too_few_streams_are_one_sentence_with_what_is_needed() -> None:
-    few = make_explanation(models=(make_facts(streams=24, tested={}),), set_aside={"buffered": 3})
+    known = {Target.TTFT: 24, Target.ITL: 24}
+    few = make_explanation(models=(make_facts(streams=24, tested={}, known=known),), set_aside={"buffered": 3})
     expected = (
         "--explain needs 60 streams of one model, and five days of them for hours and weekdays: "
         "openai / gpt-4o has 24 streams; "

@@ -28,6 +28,8 @@ from otel_itl.tools.explain.render.amounts import (
 from otel_itl.tools.report.certainty import describe_figures, find_remedy
 from otel_itl.tools.report.render.number_format import pluralize
 
+MIN_KNOWN_SHARE: Final = 0.95
+"""Where a latency is known for fewer of the streams, those that lack it may be the slow ones."""
 _MINUTE: Final = 60
 _HOUR: Final = 3_600
 
@@ -97,6 +99,11 @@ def describe_untested(facts: ModelFacts) -> Iterator[str]:
     """Yield a sentence on each latency of which something was not examined, and why."""
     for target, count in facts.known.items():
         if target in facts.tested:
+            if count < MIN_KNOWN_SHARE * facts.streams:
+                yield (
+                    f"{target.words} is known for {count:,} of {pluralize(facts.streams, 'stream')}; what kept the others "
+                    "from having it was not examined, and may hide a part of an effect."
+                )
             reasons = facts.untested.get(target, {})
             grouped = {
                 reason: [driver.words for driver, why in reasons.items() if why == reason]
@@ -113,6 +120,8 @@ def describe_too_few(explanation: Explanation, minimum: int) -> str:
     """Return that no model has enough streams, and how many would be."""
     most = max(explanation.models, key=lambda facts: facts.streams, default=None)
     have = "none can be used" if most is None else f"{most.model} has {pluralize(most.streams, 'stream')}"
+    if most is not None and (known := max(most.known.values(), default=0)) < min(minimum, most.streams):
+        have += f", {known:,} of them with tokens"
     aside = _describe_set_aside(explanation)
     return (
         f"--explain needs {minimum:,} streams of one model, and five days of them for hours and weekdays: {have}"
