@@ -101,8 +101,8 @@ def describe_untested(facts: ModelFacts) -> Iterator[str]:
         if target in facts.tested:
             if count < MIN_KNOWN_SHARE * facts.streams:
                 yield (
-                    f"{target.words} is known for {count:,} of {pluralize(facts.streams, 'stream')}; what kept the others "
-                    "from having it was not examined, and may hide a part of an effect."
+                    f"{target.words} is known for {count:,} of {pluralize(facts.streams, 'stream')}; what kept the "
+                    "others from having it was not examined, and may hide a part of an effect."
                 )
             reasons = facts.untested.get(target, {})
             grouped = {
