@@ -309,6 +309,43 @@ def test_a_first_token_that_never_came_is_infinitely_late(sides: Sides) -> None:
     assert (row.b.value, row.measured.ratio) == (float("inf"), float("inf"))
 
 
+def test_a_first_token_that_comes_on_neither_side_is_not_known(sides: Sides) -> None:
+    a, b = sides(1.0, **ALONE)
+    for side in (a, b):
+        hang(side, 1)
+    comparison = compare(a, b, resamples=999)
+    row = row_of(comparison, "ttft_p50")
+    assert (exit_code(comparison), row.answer, row.measured.why) == (
+        3,
+        Answer.NOT_ENOUGH_DATA,
+        "it is infinite on both sides",
+    )
+
+
+def test_a_model_that_hangs_on_both_sides_makes_no_other_one_less_slow(sides: Sides) -> None:
+    whole = sides(1.5, **{**ALONE, "models": 2})
+    hung = sides(1.5, **{**ALONE, "models": 2})
+    for side in hung:
+        side.requests[:] = [
+            dataclasses.replace(one, time_to_first_token=None, gaps=array("d")) if one.model == "model 0" else one
+            for one in side.requests
+        ]
+    ratios = [row_of(compare(*both, resamples=999), "ttft_p50", POOLED).measured.ratio for both in (whole, hung)]
+    assert ratios[1] == pytest.approx(ratios[0], rel=0.1)
+
+
+def test_a_rate_that_only_p_leaves_open_is_not_passed(sides: Sides) -> None:
+    a, b = sides(1.0, **{**ALONE, "sessions": 60, "requests": 3})
+    b.requests[:18] = [
+        dataclasses.replace(one, time_to_first_token=None, gaps=array("d"), decode_time=0.0, later_tokens=0)
+        for one in b.requests[:18]
+    ]
+    comparison = compare(a, b, resamples=999)
+    answer_of_rate = row_of(comparison, "no_token").answer
+    is_open = headline(comparison, COMPARED).startswith("Not enough data")
+    assert (answer_of_rate, exit_code(comparison), is_open) == (Answer.NOT_ENOUGH_DATA, 3, True)
+
+
 def test_a_model_that_hangs_is_not_left_out_of_all_models(sides: Sides) -> None:
     a, b = sides(1.0, **{**ALONE, "models": 2})
     hang(b, 1)
