@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from otel_itl.core.moments import format_time
+from otel_itl.tools.report.reading.span_facts import format_attribute
 from otel_itl.tools.report.reading.streams import StoredStream
 
 
@@ -62,9 +63,7 @@ class Selection:
 def find_attribute(stream: StoredStream, key: str) -> str | None:
     """Return an attribute of the stream's span, or else of its resource, as text; None: neither has it."""
     value = stream.span_facts.attributes.get(key)
-    if isinstance(value, bool):
-        return str(value).lower()
-    return None if value is None else str(value)
+    return None if value is None else format_attribute(value)
 
 
 def _matches_any(name: str | None, patterns: Sequence[str]) -> bool:

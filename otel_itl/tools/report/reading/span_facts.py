@@ -183,6 +183,11 @@ def _stalls(attributes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) 
     return stalls
 
 
+def format_attribute(value: object) -> str:
+    """Return the value of an attribute as text, as people name it on the command line: booleans as in JSON."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def read_text(attributes: Mapping[str, Any], *candidates: str) -> str | None:
     """Read the first of these attributes that is a text, and not empty; None: none of them is."""
     found = (attributes.get(name) for name in candidates)

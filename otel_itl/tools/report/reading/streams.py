@@ -22,7 +22,14 @@ from otel_itl.tools.report.reading.otlp import (
     iterate_token_logs,
 )
 from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
-from otel_itl.tools.report.reading.span_facts import NO_FACTS, SpanFacts, read_session_id, read_span_facts, read_text
+from otel_itl.tools.report.reading.span_facts import (
+    NO_FACTS,
+    SpanFacts,
+    format_attribute,
+    read_session_id,
+    read_span_facts,
+    read_text,
+)
 
 UNKNOWN = "unknown"
 
@@ -241,7 +248,7 @@ def read_identity(
         provider=read_text(attributes, names.PROVIDER_NAME, "gen_ai.system", "llm.provider", "llm.system") or UNKNOWN,
         model=read_text(attributes, names.REQUEST_MODEL, names.RESPONSE_MODEL, "llm.model_name") or UNKNOWN,
         operation=read_text(attributes, names.OPERATION_NAME) or UNKNOWN,
-        group=None if group is None else str(group).lower() if isinstance(group, bool) else str(group),
+        group=None if group is None else format_attribute(group),
     )
 
 
