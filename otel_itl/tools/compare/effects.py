@@ -26,12 +26,12 @@ def estimate_effect(
 
     A model whose figure is infinite on both sides says nothing: how long those took that did respond is not compared.
     """
-    design = resamples.design
-    is_said = [not all(math.isinf(level.shown(of_side)) for of_side in design.weights()) for level in levels]
+    design, sides = resamples.design, resamples.design.weights()
+    is_said = [not all(math.isinf(level.shown(of_side)) for of_side in sides) for level in levels]
     if not any(is_said):
         return Estimate(why=NEVER_ON_BOTH)
     effect = _effect(levels, np.where(is_said, shares, 0.0), floors)
-    observed = float(effect(*(weights[np.newaxis] for weights in design.weights()))[0])
+    observed = float(effect(*(of_side[np.newaxis] for of_side in sides))[0])
     if math.isnan(observed):
         return Estimate(why="a figure of 0, or of no sample, has no ratio")
     rates = [level for level in levels if isinstance(level, Rate) and level.is_count]

@@ -26,10 +26,15 @@ def exit_code(comparison: Comparison, keys: Sequence[str] = COMPARED) -> int:
     """
     if any(row.answer is Answer.SLOWER for row in deciding_rows(comparison, keys)):
         return SLOWER
-    required = required_rows(comparison, keys)
-    is_unknown = not required or any(row.answer in UNKNOWN for row in required) or lacks_models(comparison)
-    is_unknown = is_unknown or any(seems_slower(row, comparison.margin) for row in deciding_rows(comparison, keys))
+    is_unknown = not required_rows(comparison, keys) or leaves_open(comparison, keys) or lacks_models(comparison)
     return CANNOT_TELL if is_unknown else NOT_SLOWER
+
+
+def leaves_open(comparison: Comparison, keys: Sequence[str]) -> bool:
+    """Return whether a row that has to be known is not, or one that decides seems slower."""
+    return any(row.answer in UNKNOWN for row in required_rows(comparison, keys)) or any(
+        seems_slower(row, comparison.margin) for row in deciding_rows(comparison, keys)
+    )
 
 
 def seems_slower(row: Row, margin: float) -> bool:

@@ -12,7 +12,7 @@ from otel_itl.core.error_format import append_error
 from otel_itl.core.measures import MIN_UNCERTAIN_SHARE
 from otel_itl.tools.compare.comparison import Comparison, Figure, Row
 from otel_itl.tools.compare.effects import NEVER_ON_BOTH
-from otel_itl.tools.compare.gate import deciding_rows, required_rows, seems_slower
+from otel_itl.tools.compare.gate import deciding_rows, leaves_open, required_rows, seems_slower
 from otel_itl.tools.compare.quantities import Direction, Quantity, Unit
 from otel_itl.tools.compare.requests import Side
 from otel_itl.tools.compare.verdicts import UNKNOWN, Answer
@@ -64,7 +64,7 @@ def _answer(comparison: Comparison, keys: Sequence[str]) -> str:
         clearest = max(somehow, key=_find_least)
         lead = f"B is slower{_share(somehow, rows, comparison)}, but by how much is not known"
         return f"{lead}: {describe_row(clearest)}."
-    if any(row.answer in UNKNOWN for row in required) or any(seems_slower(row, comparison.margin) for row in rows):
+    if leaves_open(comparison, keys):
         return _describe_unknown(rows, comparison)
     faster = [row for row in rows if row.answer is Answer.FASTER]
     unknown = dict.fromkeys(row.quantity.title for row in rows if row.answer in UNKNOWN)
