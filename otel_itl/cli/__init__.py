@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.exit_codes import BAD_USAGE, INTERRUPTED
+from otel_itl.tools.output import discard_rest
 from otel_itl.tools.stderr import print_line
 
 
@@ -37,8 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED if argv is not None else _end_by_interrupt()
     except OSError as error:
         # The reader has gone (`otel-itl report … | head`), or standard output cannot be written, as on a full disk.
-        # What is still buffered must not fail again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_rest()
         if isinstance(error, BrokenPipeError):
             return 0
         sys.stderr.write(f"otel-itl: the output cannot be written: {error.strerror or error}.\n")
