@@ -13,6 +13,7 @@ import pytest
 
 from otel_itl.core import conventions as names
 from otel_itl.core.encoding import TokenEvent, encode
+from otel_itl.core.measures import measure
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import StoredStream, read_streams
@@ -20,6 +21,23 @@ from tests.otlp_json import to_otlp_attributes
 
 MS = 1_000_000
 REQUESTED = 1_700_000_000_000_000_000
+
+
+def store(
+    timeline: Timeline, *, provider: str = "openai", model: str = "m", operation: str = "chat", **more: Any
+) -> StoredStream:
+    """Return a stream as if it had been read back from a span."""
+    return StoredStream(
+        provider=provider,
+        model=model,
+        operation=operation,
+        trace_id="a" * 32,
+        span_id="b" * 16,
+        where="spans.jsonl:1",
+        timeline=timeline,
+        measures=measure(timeline),
+        **more,
+    )
 
 
 class Made:

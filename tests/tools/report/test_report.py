@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from otel_itl.core.measures import measure
 from otel_itl.core.metric_conventions import LATENCY_BUCKETS
 from otel_itl.core.timeline import Outcome, Timeline
 from otel_itl.tools.report.other_tools import TOOLS, figures_as, summary_as
@@ -19,21 +18,13 @@ from otel_itl.tools.report.reading.streams import StoredStream
 from otel_itl.tools.report.render.json import report_to_data
 from otel_itl.tools.report.summary import ModelSummary, Report, summarize
 from otel_itl.tools.report.worst_stream import ChunkGap
+from tests.tools.report.conftest import store
 
 MS = 1_000_000
 
 
 def stream(timeline: Timeline, provider: str = "openai", model: str = "m", operation: str = "chat") -> StoredStream:
-    return StoredStream(
-        provider=provider,
-        model=model,
-        operation=operation,
-        trace_id="a" * 32,
-        span_id="b" * 16,
-        where="spans.jsonl:1",
-        timeline=timeline,
-        measures=measure(timeline),
-    )
+    return store(timeline, provider=provider, model=model, operation=operation)
 
 
 def row_of(*timelines: Timeline) -> ModelSummary:

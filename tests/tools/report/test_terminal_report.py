@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 
-from otel_itl.core.measures import measure
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.tools.report.other_tools import TOOLS
 from otel_itl.tools.report.reading.span_facts import NO_FACTS, SessionFacts, SLOFacts, SpanFacts, StallFacts
-from otel_itl.tools.report.reading.streams import StoredStream
 from otel_itl.tools.report.render.report import print_report
 from otel_itl.tools.report.render.terminal import open_terminal
 from otel_itl.tools.report.summary import summarize
 from otel_itl.tools.report.too_few import LEGEND
+from tests.tools.report.conftest import store
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 Shown = Callable[..., str]
@@ -57,17 +56,7 @@ def shown(made: Any) -> Shown:
         stalled = made.timeline(*[20] * 20, 512, *[15] * 14, kinds=kinds)
         file = _Terminal() if tty else io.StringIO()
         streams = (
-            StoredStream(
-                provider=provider,
-                model=model,
-                operation="chat",
-                trace_id="a" * 32,
-                span_id="b" * 16,
-                where="spans.jsonl:1",
-                timeline=timeline,
-                measures=measure(timeline),
-                span_facts=one,
-            )
+            store(timeline, provider=provider, model=model, span_facts=one)
             for timeline, one in zip_longest(
                 timelines or (stalled, made.timeline(*[20] * 9, outcome=Outcome.ERROR)), facts, fillvalue=NO_FACTS
             )
@@ -359,15 +348,9 @@ def one_session(made: Any) -> Shown:
     def show_it(*, columns: int = 80, model: str = "m", session: str = "agent-7") -> str:
         timelines, facts = facts_of_all(made)
         streams = [
-            StoredStream(
-                provider="openai",
+            store(
+                replace(timeline, request_unix_ns=1_700_000_000_000_000_000 + number * 3_600_000_000_000),
                 model=model,
-                operation="chat",
-                trace_id="a" * 32,
-                span_id="b" * 16,
-                where="spans.jsonl:1",
-                timeline=replace(timeline, request_unix_ns=1_700_000_000_000_000_000 + number * 3_600_000_000_000),
-                measures=measure(timeline),
                 span_facts=replace(one, session_id=session),
             )
             for number, (timeline, one) in enumerate(zip(timelines, facts, strict=True))
@@ -444,17 +427,7 @@ def test_the_share_that_met_an_objective_is_between_two_where_streams_are_not_kn
 def test_a_request_of_a_session_is_shown_with_its_errors(made: Any) -> None:
     timeline = late(made.timeline(20, 20, first=510), 30)
     facts = replace(NO_FACTS, session_id="s", slo=SLOFacts("chat", None, None, None, None))
-    stream = StoredStream(
-        provider="openai",
-        model="m",
-        operation="chat",
-        trace_id="a" * 32,
-        span_id="b" * 16,
-        where="spans.jsonl:1",
-        timeline=timeline,
-        measures=measure(timeline),
-        span_facts=facts,
-    )
+    stream = store(timeline, span_facts=facts)
     file = io.StringIO()
     print_report(summarize([stream]).sessions[0], open_terminal(file, width=80))
     (line,) = (line.split() for line in file.getvalue().splitlines() if line.endswith("completed"))

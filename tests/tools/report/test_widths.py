@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from otel_itl.cli import main
-from otel_itl.core.measures import measure
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.tools.report.other_tools import TOOLS
 from otel_itl.tools.report.reading.span_facts import SessionFacts, SLOFacts, SpanFacts, StallFacts
@@ -20,6 +19,7 @@ from otel_itl.tools.report.reading.streams import StoredStream
 from otel_itl.tools.report.render.report import print_report
 from otel_itl.tools.report.render.terminal import open_terminal
 from otel_itl.tools.report.summary import Report, summarize
+from tests.tools.report.conftest import store
 
 WIDTHS = (40, 50, 60, 80, 120, 200)
 MODELS = ("degrading-1", "meta-llama/Llama-3.3-70B-Instruct-Turbo", "meta-llama/Llama-3.3-8B-Instruct-Turbo", "m")
@@ -44,15 +44,10 @@ def streams(made: Any) -> Iterator[StoredStream]:
             error_type="RateLimitError",
             server_durations={"load": 12.3, "prompt": 1.234, "decode": 9.87, "first_byte": 1.11, "total": 11.1},
         )
-        yield StoredStream(
+        yield store(
+            timeline,
             provider="openai" if number % 4 else "a-provider-of-many-models",
             model=next(models),
-            operation="chat",
-            trace_id="a" * 32,
-            span_id="b" * 16,
-            where="spans.jsonl:1",
-            timeline=timeline,
-            measures=measure(timeline),
             span_facts=replace(facts, is_host_bound=True),
         )
 
