@@ -42,7 +42,7 @@ from otel_itl.recording.stall_monitor import StallReporting, StreamStallMonitor
 from otel_itl.recording.test_scope import apply_test_scope
 from otel_itl.recording.watchdog import Watchdog
 from otel_itl.sdks.installer import SDKInstaller
-from otel_itl.sdks.open_call import Moment
+from otel_itl.sdks.open_call import EmitEvent, Moment
 
 MAX_RECORDED_PER_ROUND = 64
 """Ended streams whose metrics one round of the finalizer's thread records."""
@@ -231,6 +231,12 @@ class Runtime:
         elif not handle.is_own:
             pipeline.follow_foreign_span(handle, partial(self.finalizer.snapshot, ref(recorder)))
         self.watchdog.thread.wake()
+
+    def connection_log(self, request: Request) -> EmitEvent | None:
+        """Return what emits log events about a connection that carries several requests; None: nothing is measured."""
+        with self.sections.current:
+            pipeline = self._find_pipeline()
+        return None if pipeline is None else pipeline.connection_log(request, self._wall_clock)
 
     def redescribe(self, recorder: StreamRecorder, request: Request, classify: Classify) -> None:
         """Describe a recording as the layer nearer to the wire sees the request."""

@@ -99,11 +99,12 @@ class StallDetector:
         """
         # The code of a chunk is appended last: a chunk without one has just arrived.
         chunks = len(self._codes)
-        is_pulling = len(self._asked) > chunks and len(self._arrived) == chunks
+        asked = self._asked[chunks : chunks + 1]  # once: of a stream that is fed, it may be taken back meanwhile
+        is_pulling = bool(asked) and len(self._arrived) == chunks
         found = list(self._process_chunks(now, headers, chunks))
         waited = self._waited + self._response_wait(now, headers)
         if is_pulling:
-            waited += max(now - self._asked[chunks], 0)
+            waited += max(now - asked[0], 0)
         if waited >= self.threshold:
             found.append(self._silence(now, waited, is_over=is_over))
         self.is_held = not is_pulling and waited < self.threshold and (bool(self._asked) or headers is not None)

@@ -32,6 +32,7 @@ class ResponseInfo:
         "has_choices",
         "input_tokens",
         "is_background",
+        "is_interrupted",
         "is_reasoning_partial",
         "is_settled",
         "is_terminated",
@@ -62,6 +63,8 @@ class ResponseInfo:
         """The provider's format shows that the chunks carry a summary of the reasoning, or none of it."""
         self.is_background = False
         """The response goes on without this stream, so that another request may fetch the rest of it."""
+        self.is_interrupted = False
+        """The provider ended the response early, because the caller gave it other input meanwhile."""
         self.is_terminated = False
         """The provider's own end-of-stream marker arrived, such as `[DONE]`."""
         self.error_type: str | None = None

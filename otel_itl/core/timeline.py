@@ -50,6 +50,8 @@ class Outcome(str, Enum):
     """Dropped by the caller without closing it, or still open when the process or the instrumentation ended."""
     CANCELLED = "cancelled"
     """The task was cancelled, or the program interrupted, while it waited for a chunk."""
+    INTERRUPTED = "interrupted"
+    """The provider ended the response early, because the caller gave it other input meanwhile."""
     ERROR = "error"
     """The SDK raised, or the provider reported a failure."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import ref
 
-from opentelemetry._logs import Logger  # noqa: TC002 - part of what is public
-from opentelemetry.context import Context  # noqa: TC002 - part of what is public
-from opentelemetry.trace import NonRecordingSpan, set_span_in_context
+from opentelemetry._logs import Logger, SeverityNumber
+from opentelemetry.context import Context
+from opentelemetry.trace import NonRecordingSpan, get_current_span, set_span_in_context
 
 from otel_itl.core.conventions import FETCH_OPERATIONS, Where
 from otel_itl.core.measures import Measures, measure
@@ -93,6 +93,18 @@ class Pipeline:
     def progress_log(self, handle: SpanHandle, request: Request, unix_ns: int) -> ProgressLog:
         """Make what emits a stream's chunks while it runs. It refers to the span by its ids alone."""
         return ProgressLog(EventLog(self._logger, _ids_of(handle), request, unix_ns))
+
+    def connection_log(
+        self, request: Request, wall_clock: Callable[[], int]
+    ) -> Callable[[str, Mapping[str, Any]], None]:
+        """Make what emits events about a connection, in the present span, which it refers to by its ids alone."""
+        context = set_span_in_context(NonRecordingSpan(get_current_span().get_span_context()), Context())
+        log = EventLog(self._logger, context, request, 0)
+
+        def emit(name: str, attributes: Mapping[str, Any]) -> None:
+            log.emit_about_request(name, wall_clock(), attributes, SeverityNumber.INFO)
+
+        return emit
 
     def follow_foreign_span(self, handle: SpanHandle, snapshot: Callable[[], FinishedStream | None]) -> None:
         """Describe a stream on another instrumentation's span at the latest when that ends it.

@@ -110,16 +110,26 @@ class ChunkLog:
             yield AppendTargets(*appends, judge.pull, zip(asked, iter(judge.blocked.__len__, 1), strict=False))
         yield AppendTargets(self._start_waiting, self._count_unrecorded, ignore, classify, pull, repeat((0, None)))
 
-    def record_swallowed(self, kind: int, now: int) -> None:
-        """Record a chunk that the SDK does not hand out (a ping), while the consumer waits for the next one.
+    def record_unasked(self, code: int, now: int) -> None:
+        """Record a chunk that the consumer did not get, and waits on: a ping, or any of a stream that is fed.
 
         Args:
-            kind: flags of `Kind`.
+            code: what it carried, as `chunk_code()` packs it.
             now: when it came (ns).
         """
         if len(self.codes) < MAX_CHUNKS and len(self.asked) > len(self.arrived):
             self.arrived.append(now)
-            self.codes.append(kind)
+            self.codes.append(code)
+            self.asked.append(now)
+
+    def hold(self) -> None:
+        """Note that nothing is read of a stream that is fed, until `wait`."""
+        if len(self.asked) > len(self.arrived):
+            self.asked.pop()
+
+    def wait(self, now: int) -> None:
+        """Note that the stream is read from `now` (ns) on, unless it is already."""
+        if len(self.asked) == len(self.arrived):
             self.asked.append(now)
 
     def clear(self) -> None:

@@ -156,6 +156,8 @@ class StreamRecorder(StreamFacts):
         self._before_outcome(self)
         if self.response.error_type is not None:
             return Outcome.ERROR
+        if self.response.is_interrupted:
+            return Outcome.INTERRUPTED
         return Outcome.COMPLETED if self.response.is_finished or not self.has_reader else Outcome.TRUNCATED
 
     @never_raises(Where.STREAM_END, None)
@@ -187,6 +189,11 @@ class StreamRecorder(StreamFacts):
             self.abandon_from_gc()
         else:
             self._end(Outcome.CLOSED)
+
+    @never_raises(Where.STREAM_END, None)
+    def end_fed(self, outcome: Outcome, error_type: str | None = None) -> None:
+        """End a stream that was fed, and whose connection is over."""
+        self._end(outcome, error_type)
 
     @never_raises(Where.STREAM_END, None)
     def end_with_span(self) -> None:

@@ -11,7 +11,7 @@ from otel_itl.core.request import Request
 from otel_itl.core.stalls import NEVER
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.recording.abort import Aborter, AbortSwitch, SocketAborter
-from otel_itl.recording.chunk_log import AppendTargets, ChunkLog, Classify
+from otel_itl.recording.chunk_log import MAX_CHUNKS, AppendTargets, ChunkLog, Classify
 from otel_itl.recording.evidence.loops import LoopLag
 from otel_itl.recording.evidence.of_process import ProcessEvidence
 from otel_itl.recording.evidence.of_stream import StreamEvidence
@@ -165,7 +165,29 @@ class StreamFacts:
 
     def record_swallowed(self, kind: int) -> None:
         """Record a chunk that the SDK does not hand out (a ping)."""
-        self.log.record_swallowed(kind, self.clock())
+        self.log.record_unasked(kind, self.clock())
+
+    # --- While the stream is fed -----------------------------------------------------------------------------------
+
+    def begin_feeding(self) -> None:
+        """Note that the chunks are not pulled: `feed` gets them as they come in, from the request on."""
+        self.has_reader = True
+        self.log.wait(self.requested)
+
+    def feed(self, chunk: Any, now: int) -> None:
+        """Record a chunk that came in at `now` (ns). Called in the thread that reads the connection."""
+        if not self.log.codes:
+            self.evidence.host.begin_reading()
+        try:
+            code = self.classify(chunk, self.response)
+        except Exception as error:  # noqa: BLE001 - the guard
+            self.errors.report(Where.CHUNK_CLASSIFY, error)
+            code = 0
+        if len(self.log.codes) >= MAX_CHUNKS:
+            self.log.unrecorded += 1
+            return
+        self.log.wait(now)  # a chunk that was read along with the one that filled the queue
+        self.log.record_unasked(code, now)
 
     def abort(self, waited: float | None = None) -> bool:
         """Abort the stream; returns False where that is not possible. Called from any thread."""

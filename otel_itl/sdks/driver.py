@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from otel_itl.core.conventions import Where
 from otel_itl.recording.internal_errors import never_raises
@@ -172,6 +172,9 @@ class Driver:
         """The recorders of streams that are read from an HTTP response, or (of Bedrock) from an event stream."""
         self.stream_twins: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         """Event stream → a second stream object over the same response, which its recorded loops read."""
+        self.followers: dict[int, ref[Any]] = {}
+        """Key of a connection over WebSockets that is followed → what follows it."""
+        self.connection_log = opener.connection_log
 
     def find_recorder(self, response: Any) -> StreamRecorder | None:
         """Return the recorder of the stream that is read from a response; None where its request is not recorded.

@@ -16,6 +16,8 @@ from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.recorder import ErrorNamer, StreamRecorder, name_class
 
 T = TypeVar("T")
+EmitEvent = Callable[[str, Mapping[str, Any]], object]
+"""Emits a log event: its name and its attributes."""
 
 
 class Moment(NamedTuple):
@@ -45,6 +47,9 @@ class RecordingOpener(Protocol):
         self, request: Request, classify: Classify, *, sent: Moment | None = None, sdk_span: Any = None
     ) -> StreamRecorder | None:
         """Open the recording of a request; None where the request is not to be measured."""
+
+    def connection_log(self, request: Request) -> EmitEvent | None:
+        """Return what emits events about a connection that carries several requests; None: nothing is measured now."""
 
     def redescribe(self, recorder: StreamRecorder, request: Request, classify: Classify) -> None:
         """Describe a recording as the layer nearer to the wire sees the request."""

@@ -1,12 +1,16 @@
-"""The openai SDK: its streaming routes."""
+"""The openai SDK: its streaming routes, and Responses over WebSockets, which openai-agents speaks without it as well."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from otel_itl.sdks.formats.openai_chat import classify_chat, classify_text_completion
 from otel_itl.sdks.formats.openai_responses import classify_response_event
+from otel_itl.sdks.responses_websocket import ResponsesWire
 from otel_itl.sdks.stainless import Route, StainlessSDK
+from otel_itl.sdks.websocket_connections import connection_hooks
 
-SDK = StainlessSDK(
+_OVER_HTTP: Final = StainlessSDK(
     name="openai",
     provider="openai",
     routes=(
@@ -17,3 +21,4 @@ SDK = StainlessSDK(
     ),
     clients={"BaseAzureClient": "azure.ai.openai"},
 )
+SDK: Final = (*_OVER_HTTP, *connection_hooks(r"/responses/?$", ResponsesWire))

@@ -42,6 +42,9 @@ class Hook(ABC):
     def wrap(self, driver: Any, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         """Do what the function does while it is patched."""
 
+    def withdraw(self, driver: Any) -> None:  # noqa: B027 - most hooks put nothing there
+        """Remove what the hook has put on objects of the SDK, when the patch is removed."""
+
 
 class WraptPatch:
     """One wrapper around one function, put there by wrapt; switched off where it cannot be removed.
@@ -120,6 +123,9 @@ class PackagePatches:
         for patch in self._patches.values():
             with suppress(Exception):
                 patch.remove()
+        for hook in self._patches:
+            with suppress(Exception):
+                hook.withdraw(self._driver)
 
     def _patch_imported(self, _: object) -> None:
         if self._is_wanted:

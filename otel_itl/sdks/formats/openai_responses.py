@@ -26,6 +26,8 @@ DELTAS: Final = {
 SUMMARY: Final = "response.reasoning_summary_text.delta"
 
 ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
+STEERED: Final = "steered"
+"""The reason of an incomplete response that goes on, with the caller's new input, as another one."""
 TOOL_CALL_ITEMS: Final = frozenset({"function_call", "custom_tool_call", "mcp_call"})
 OTHER_KINDS: Final = {"error": FINISH, "keepalive": PING}
 """Type of an event that carries no output and is not part of the lifecycle → its kind."""
@@ -58,7 +60,9 @@ def classify_response_event(event: Any, response_info: ResponseInfo) -> int:
     if name in ENDS:
         return _record_end(response_info, name, response)
     if name == "error":
-        response_info.error_type = short_str(fields.get("code")) or "error"
+        error = fields_of(fields.get("error"))  # over WebSockets
+        codes = (fields.get("code"), error.get("code"), error.get("type"))
+        response_info.error_type = next(filter(None, map(short_str, codes)), "error")
     return OTHER_KINDS.get(name, LIFECYCLE)
 
 
@@ -69,6 +73,7 @@ def _record_end(response_info: ResponseInfo, name: str, response: dict[str, Any]
     if name == "response.failed":
         response_info.error_type = short_str(fields_of(response.get("error")).get("code")) or "failed"
     incomplete = short_str(fields_of(response.get("incomplete_details")).get("reason"))
+    response_info.is_interrupted = incomplete == STEERED
     response_info.add_finish_reason(incomplete or short_str(response.get("status")) or name.partition(".")[2])
     usage = fields_of(response.get("usage"))
     if not usage:

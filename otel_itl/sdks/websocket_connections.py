@@ -1,0 +1,302 @@
+"""Connections of the `websockets` package: what is sent and what arrives is shown to a wire, which records responses.
+
+A connection is chosen by the path of its opening handshake. On that one instance `send` and `close` are replaced, and
+of its queue what takes the frames as they come in and what lets it be read again: a frame has arrived when it is put
+into the queue, whether or not anybody is reading. See docs/adr/0057-a-recorder-that-is-fed.md.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Any, Final, NamedTuple, Protocol
+from weakref import ref
+
+from otel_itl.core.conventions import Where
+from otel_itl.core.timeline import Outcome
+from otel_itl.recording.internal_errors import InternalErrors, never_raises
+from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.sdks.driver import Driver
+from otel_itl.sdks.patching import Hook
+
+MODULES: Final = ("websockets.asyncio.client", "websockets.sync.client")
+CLOSED_NORMALLY: Final = 1000
+NOT_CLOSED: Final = 1006
+"""The close code of a connection that was lost without one."""
+
+
+class Handshake(NamedTuple):
+    """What the opening handshake of a connection asked for."""
+
+    url: str
+    headers: dict[str, str]
+
+
+class Wire(Protocol):
+    """Records the responses of one connection. A method that raises is counted, and the connection goes on."""
+
+    def send(self, message: str | bytes) -> StreamRecorder | None:
+        """Take a message that is about to be sent; returns the recorder of the response that it asks for, if any."""
+        ...
+
+    def receive(self, message: bytes, now: int) -> None:
+        """Take a message whose last frame has arrived at `now` (ns)."""
+        ...
+
+    def pause(self) -> None:
+        """Note that the queue is full: nothing is read from the connection until its consumer has caught up."""
+        ...
+
+    def resume(self, now: int) -> None:
+        """Note that the connection is read again, from `now` (ns) on."""
+        ...
+
+    def end(self, outcome: Outcome, close_code: int) -> None:
+        """End the responses that are open. Called when the connection is over, perhaps more than once."""
+        ...
+
+
+MakeWire = Callable[[Driver, Handshake], Wire]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionHook(Hook):
+    """The opening handshake of the connections whose path matches."""
+
+    paths: re.Pattern[str]
+    """Is searched in the path of the request, without its query."""
+    make_wire: MakeWire
+
+    def wrap(self, driver: Driver, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        """Make the handshake, and follow the connection from there on if it is one of these."""
+        result = wrapped(*args, **kwargs)
+        if inspect.isawaitable(result):
+            return self._await(driver, instance, result)
+        self._follow(driver, instance)
+        return result
+
+    async def _await(self, driver: Driver, instance: Any, result: Any) -> Any:
+        made = await result
+        self._follow(driver, instance)
+        return made
+
+    def _follow(self, driver: Driver, connection: Any) -> None:
+        try:
+            path = connection.request.path
+            if not self.paths.search(path.partition("?")[0]) or id(connection) in driver.followers:
+                return
+            protocol = connection.protocol
+            uri = getattr(protocol, "uri", None) or protocol.wsuri  # its name before websockets 15
+            scheme = "https" if uri.secure else "http"
+            host = f"[{uri.host}]" if ":" in uri.host else uri.host
+            handshake = Handshake(f"{scheme}://{host}:{uri.port}{path}", dict(connection.request.headers.raw_items()))
+            follower = ConnectionFollower(connection, self.make_wire(driver, handshake), driver)
+            follower.replace()
+            key, followers = id(connection), driver.followers
+            followers[key] = ref(follower, partial(followers.pop, key))
+        except Exception as error:  # noqa: BLE001 - the guard
+            driver.errors.report(Where.RESPONSE_FOLLOW, error)
+
+    def withdraw(self, driver: Driver) -> None:
+        """Give the connections that are open their own functions back."""
+        for reference in list(driver.followers.values()):
+            follower = reference()
+            if follower is not None:
+                follower.withdraw()
+
+
+class ConnectionFollower:
+    """Shows one connection to its wire. It is held by the functions on the connection alone, and dies with it.
+
+    Args:
+        connection: has made its handshake.
+        wire: records its responses.
+        driver: shares the clock and the failures of our own.
+    """
+
+    def __init__(self, connection: Any, wire: Wire, driver: Driver) -> None:
+        self.errors: InternalErrors = driver.errors
+        """Where failures of our own are reported."""
+        self._connection = ref(connection)
+        self._queue = ref(connection.recv_messages)
+        self._is_blocking = not hasattr(connection.recv_messages, "paused")
+        """The queue takes one message, and blocks until that was read: `websockets.sync` before 14."""
+        self._wire = wire
+        self._read_clocks = driver.read_clocks
+        self._fragments: list[bytes] = []
+        self._replaced: list[tuple[ref[Any], str, Any, Any]] = []
+
+    # --- What is put on the connection -----------------------------------------------------------------------------
+
+    def replace(self) -> None:
+        """Put functions that show what passes in place of the connection's own."""
+        connection, queue = self._connection(), self._queue()
+        is_async = inspect.iscoroutinefunction(inspect.unwrap(type(connection).send))
+        self._put_in_place(connection, "send", self._make_async_send if is_async else self._make_send)
+        self._put_in_place(connection, "close", self._make_async_close if is_async else self._make_close)
+        self._put_in_place(queue, "put", self._make_blocking_put if self._is_blocking else self._make_put)
+        if not self._is_blocking:
+            self._put_in_place(queue, "resume", self._make_resume)
+        # Where the synchronous client closes its queue, it holds a lock.
+        self._put_in_place(*((queue, "close") if is_async else (connection, "close_socket")), self._make_lose)
+
+    def withdraw(self) -> None:
+        """Give the connection its own functions back: what somebody has put there since stays, and leads here."""
+        for owner_ref, name, ours, before in self._replaced:
+            owner = owner_ref()
+            if owner is None or vars(owner).get(name) is not ours:
+                continue
+            if before is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
+        self._end(Outcome.ABANDONED)
+
+    def _put_in_place(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) -> None:
+        before = vars(owner).get(name)
+        own = _bind_weakly(owner, name) if before is None else before
+        ours = wraps(own)(make(own))
+        setattr(owner, name, ours)
+        self._replaced.append((ref(owner), name, ours, before))
+
+    def _make_send(self, own: Callable[..., Any]) -> Any:
+        def send(message: Any, *args: Any, **kwargs: Any) -> Any:
+            recorder = self._send(message)
+            try:
+                return own(message, *args, **kwargs)
+            except BaseException as error:
+                if recorder is not None:
+                    recorder.end_failed(error)
+                raise
+
+        return send
+
+    def _make_async_send(self, own: Callable[..., Any]) -> Any:
+        async def send(message: Any, *args: Any, **kwargs: Any) -> Any:
+            recorder = self._send(message)
+            if recorder is not None:
+                recorder.follow_running_loop()
+            try:
+                return await own(message, *args, **kwargs)
+            except BaseException as error:
+                if recorder is not None:
+                    recorder.end_failed(error)
+                raise
+
+        return send
+
+    def _make_close(self, own: Callable[..., Any]) -> Any:
+        def close(*args: Any, **kwargs: Any) -> Any:
+            self._end(Outcome.CLOSED)
+            return own(*args, **kwargs)
+
+        return close
+
+    def _make_async_close(self, own: Callable[..., Any]) -> Any:
+        async def close(*args: Any, **kwargs: Any) -> Any:
+            self._end(Outcome.CLOSED)
+            return await own(*args, **kwargs)
+
+        return close
+
+    def _make_put(self, own: Callable[..., Any]) -> Any:
+        def put(frame: Any) -> Any:
+            self._receive(frame, self._read_clocks().clock_ns)
+            try:
+                return own(frame)
+            finally:
+                self._pause_if_full()
+
+        return put
+
+    def _make_blocking_put(self, own: Callable[..., Any]) -> Any:
+        def put(frame: Any) -> Any:
+            self._receive(frame, self._read_clocks().clock_ns)
+            self._pause()
+            try:
+                return own(frame)
+            finally:
+                self._resume()
+
+        return put
+
+    def _make_resume(self, own: Callable[..., Any]) -> Any:
+        def resume() -> Any:
+            self._resume()
+            return own()
+
+        return resume
+
+    def _make_lose(self, own: Callable[..., Any]) -> Any:
+        def lose() -> Any:
+            try:
+                return own()
+            finally:
+                self._end(None)
+
+        return lose
+
+    # --- What passes -----------------------------------------------------------------------------------------------
+
+    @never_raises(Where.STREAM_OPEN, None)
+    def _send(self, message: Any) -> StreamRecorder | None:
+        # What is sent in fragments, from an iterator, is not looked at.
+        return self._wire.send(message) if isinstance(message, (str, bytes, bytearray)) else None
+
+    @never_raises(Where.CHUNK_CLASSIFY, None)
+    def _receive(self, frame: Any, now: int) -> None:
+        data = frame.data
+        if not frame.fin or self._fragments:
+            self._fragments.append(bytes(data))
+            if not frame.fin:
+                return
+            data = b"".join(self._fragments)
+            self._fragments.clear()
+        self._wire.receive(data, now)
+
+    @never_raises(Where.STREAM_READ, None)
+    def _pause_if_full(self) -> None:
+        queue = self._queue()
+        if queue is not None and queue.paused:
+            self._wire.pause()
+
+    @never_raises(Where.STREAM_READ, None)
+    def _pause(self) -> None:
+        self._wire.pause()
+
+    @never_raises(Where.STREAM_READ, None)
+    def _resume(self) -> None:
+        self._wire.resume(self._read_clocks().clock_ns)
+
+    @never_raises(Where.STREAM_END, None)
+    def _end(self, outcome: Outcome | None) -> None:
+        """End what is open with an outcome; None: the connection was lost."""
+        connection = self._connection()
+        code = None if connection is None else connection.protocol.close_code
+        if outcome is None:
+            outcome = Outcome.TRUNCATED if code == CLOSED_NORMALLY else Outcome.ERROR
+        self._wire.end(outcome, NOT_CLOSED if code is None else code)
+
+
+def _bind_weakly(owner: Any, name: str) -> Callable[..., Any]:
+    """Return a method of an object without a reference to that, so that both are freed as they were."""
+    function, found = inspect.getattr_static(type(owner), name), ref(owner)
+
+    @wraps(inspect.unwrap(function))
+    def call(*args: Any, **kwargs: Any) -> Any:
+        instance = found()
+        return function.__get__(instance, type(instance))(*args, **kwargs)
+
+    return call
+
+
+def connection_hooks(paths: str, make_wire: MakeWire) -> Iterator[ConnectionHook]:
+    """Yield the hooks that follow the connections whose path matches a regular expression."""
+    pattern = re.compile(paths)
+    for module in MODULES:
+        yield ConnectionHook(
+            module, "ClientConnection.handshake", pattern, make_wire, is_imported_late=True, is_optional=True
+        )
