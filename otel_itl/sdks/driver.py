@@ -172,8 +172,8 @@ class Driver:
         """The recorders of streams that are read from an HTTP response, or (of Bedrock) from an event stream."""
         self.stream_twins: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         """Event stream → a second stream object over the same response, which its recorded loops read."""
-        self.followers: dict[int, ref[Any]] = {}
-        """Key of a connection over WebSockets that is followed → what follows it."""
+        self.followers: set[ref[Any]] = set()
+        """What follows connections over WebSockets."""
         self.connection_log = opener.connection_log
 
     def find_recorder(self, response: Any) -> StreamRecorder | None:

@@ -1,4 +1,4 @@
-"""The openai SDK: its streaming routes, and Responses over WebSockets, which openai-agents speaks without it as well."""
+"""The openai SDK: its streaming routes, and Responses over WebSockets, which openai-agents speaks by itself."""
 
 from __future__ import annotations
 
@@ -21,4 +21,4 @@ _OVER_HTTP: Final = StainlessSDK(
     ),
     clients={"BaseAzureClient": "azure.ai.openai"},
 )
-SDK: Final = (*_OVER_HTTP, *connection_hooks(r"/responses/?$", ResponsesWire))
+SDK = (*_OVER_HTTP, *connection_hooks(r"/responses/?$", ResponsesWire))

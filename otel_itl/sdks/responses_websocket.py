@@ -6,7 +6,9 @@ the response that goes on in its place begins without a `response.create`: the r
 
 from __future__ import annotations
 
+from contextlib import suppress
 from contextvars import Context, copy_context
+from functools import partial
 from json import loads
 from typing import Any, Final, NamedTuple
 
@@ -39,10 +41,10 @@ class _Steer(NamedTuple):
 class _Response:
     """A response that was asked for, and has not ended."""
 
-    __slots__ = ("id", "items", "lane", "recorder")
+    __slots__ = ("id", "is_sent", "items", "lane", "recorder")
 
-    def __init__(self, recorder: StreamRecorder, lane: str | None) -> None:
-        self.recorder, self.lane = recorder, lane
+    def __init__(self, recorder: StreamRecorder, lane: str | None, *, is_sent: bool) -> None:
+        self.recorder, self.lane, self.is_sent = recorder, lane, is_sent
         self.id: str | None = None
         """None: it has not begun."""
         self.items: set[str] = set()
@@ -72,8 +74,8 @@ class ResponsesWire:
 
     # --- What is sent ----------------------------------------------------------------------------------------------
 
-    def send(self, message: str | bytes) -> StreamRecorder | None:
-        """Take a message that is about to be sent; returns the recorder of the response that it asks for, if any."""
+    def send(self, message: str | bytes) -> _Response | None:
+        """Take a message that is about to be sent; returns the response that it asks for, if any."""
         is_text = isinstance(message, str)
         if ("response." if is_text else b"response.") not in message:  # type: ignore[operator]
             return None
@@ -83,23 +85,25 @@ class ResponsesWire:
             self._remember(event)
         return self._begin(event) if kind == "response.create" else None
 
-    def _begin(self, event: dict[str, Any]) -> StreamRecorder | None:
+    def _begin(self, event: dict[str, Any]) -> _Response | None:
         """Open the recording of a response that is asked for, in the context of who asks."""
         # Some clients put what is asked for into a member.
         body = {**fields_of(event.get("response")), **event}
         handshake = self._handshake
         request = make_request("chat", handshake.url, "openai", body.get("model"), body)
         description = Description(request, classify_response_event, body, lambda: handshake.headers)
-        return self._open_recording(description, short_str(event.get("stream_id")))
+        return self._open_recording(description, short_str(event.get("stream_id")), is_sent=False)
 
-    def _open_recording(self, description: Description, lane: str | None) -> StreamRecorder | None:
+    def _open_recording(self, description: Description, lane: str | None, *, is_sent: bool) -> _Response | None:
         opening = self._driver.prepare(description, has_inner_layer=False)
         recorder = opening.release() if opening.begin() else None
-        if recorder is not None:
-            recorder.begin_feeding()
-            self._open.append(_Response(recorder, lane))
-            self._responses += 1
-        return recorder
+        if recorder is None:
+            return None
+        recorder.begin_feeding()
+        response = _Response(recorder, lane, is_sent=is_sent)
+        self._open.append(response)
+        self._responses += 1
+        return response
 
     def _remember(self, event: dict[str, Any]) -> None:
         """Remember a steer of a response that is open, until the response in its place begins."""
@@ -117,7 +121,7 @@ class ResponsesWire:
         self._bytes += len(message)
         if not self._open and not self._steers:
             return
-        event = loads(message if isinstance(message, (bytes, bytearray)) else bytes(message))
+        event = loads(message)
         if type(event) is not dict:
             return
         kind = event.get("type")
@@ -149,7 +153,7 @@ class ResponsesWire:
                 if known is not None:
                     known.id = response_id
             return known
-        if len(found) < 2:
+        if not found[1:]:
             return found[0] if found else None
         if kind == "error":  # that of the request which has no response yet, if there is one
             return next((response for response in found if response.id is None), found[0])
@@ -169,9 +173,7 @@ class ResponsesWire:
         if steer is None:
             return None
         description = Description(steer.request, classify_response_event, sent=steer.sent)
-        before = len(self._open)
-        steer.context.run(self._open_recording, description, lane)
-        return self._open[-1] if len(self._open) > before else None
+        return steer.context.run(partial(self._open_recording, description, lane, is_sent=True))
 
     # --- How fast it is read, and how it ends ----------------------------------------------------------------------
 
@@ -188,6 +190,8 @@ class ResponsesWire:
     def end(self, outcome: Outcome, close_code: int) -> None:
         """End the responses that are open, and emit the totals of the connection, once."""
         for response in self._in_flight():
+            if outcome is not Outcome.ABANDONED and not response.is_sent:
+                continue
             self._remove(response)
             if outcome is Outcome.ABANDONED:
                 response.recorder.abandon_from_gc()
@@ -214,7 +218,5 @@ class ResponsesWire:
         return list(self._open)
 
     def _remove(self, response: _Response) -> None:
-        try:
+        with suppress(ValueError):  # another thread was first
             self._open.remove(response)
-        except ValueError:
-            pass  # another thread was first

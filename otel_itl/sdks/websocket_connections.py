@@ -11,7 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import wraps
 from typing import Any, Final, NamedTuple, Protocol
 from weakref import ref
 
@@ -35,11 +35,19 @@ class Handshake(NamedTuple):
     headers: dict[str, str]
 
 
+class Asked(Protocol):
+    """A response that a message asks for."""
+
+    recorder: StreamRecorder
+    is_sent: bool
+    """The message was sent: until then, it is the failure to send it that ends the response."""
+
+
 class Wire(Protocol):
     """Records the responses of one connection. A method that raises is counted, and the connection goes on."""
 
-    def send(self, message: str | bytes) -> StreamRecorder | None:
-        """Take a message that is about to be sent; returns the recorder of the response that it asks for, if any."""
+    def send(self, message: str | bytes) -> Asked | None:
+        """Take a message that is about to be sent; returns the response that it asks for, if any."""
         ...
 
     def receive(self, message: bytes, now: int) -> None:
@@ -86,7 +94,7 @@ class ConnectionHook(Hook):
     def _follow(self, driver: Driver, connection: Any) -> None:
         try:
             path = connection.request.path
-            if not self.paths.search(path.partition("?")[0]) or id(connection) in driver.followers:
+            if not self.paths.search(path.partition("?")[0]):
                 return
             protocol = connection.protocol
             uri = getattr(protocol, "uri", None) or protocol.wsuri  # its name before websockets 15
@@ -95,14 +103,13 @@ class ConnectionHook(Hook):
             handshake = Handshake(f"{scheme}://{host}:{uri.port}{path}", dict(connection.request.headers.raw_items()))
             follower = ConnectionFollower(connection, self.make_wire(driver, handshake), driver)
             follower.replace()
-            key, followers = id(connection), driver.followers
-            followers[key] = ref(follower, partial(followers.pop, key))
+            driver.followers.add(ref(follower, driver.followers.discard))
         except Exception as error:  # noqa: BLE001 - the guard
             driver.errors.report(Where.RESPONSE_FOLLOW, error)
 
     def withdraw(self, driver: Driver) -> None:
         """Give the connections that are open their own functions back."""
-        for reference in list(driver.followers.values()):
+        for reference in list(driver.followers):
             follower = reference()
             if follower is not None:
                 follower.withdraw()
@@ -127,14 +134,15 @@ class ConnectionFollower:
         self._wire = wire
         self._read_clocks = driver.read_clocks
         self._fragments: list[bytes] = []
-        self._replaced: list[tuple[ref[Any], str, Any, Any]] = []
+        self._replaced: list[tuple[ref[Any], str, ref[Any], Any]] = []
+        """Object, name, our function in place of its own, and what somebody had put there before: no cycle."""
 
     # --- What is put on the connection -----------------------------------------------------------------------------
 
     def replace(self) -> None:
         """Put functions that show what passes in place of the connection's own."""
         connection, queue = self._connection(), self._queue()
-        is_async = inspect.iscoroutinefunction(inspect.unwrap(type(connection).send))
+        is_async = not hasattr(connection, "close_socket")
         self._put_in_place(connection, "send", self._make_async_send if is_async else self._make_send)
         self._put_in_place(connection, "close", self._make_async_close if is_async else self._make_close)
         self._put_in_place(queue, "put", self._make_blocking_put if self._is_blocking else self._make_put)
@@ -147,7 +155,7 @@ class ConnectionFollower:
         """Give the connection its own functions back: what somebody has put there since stays, and leads here."""
         for owner_ref, name, ours, before in self._replaced:
             owner = owner_ref()
-            if owner is None or vars(owner).get(name) is not ours:
+            if owner is None or vars(owner).get(name) is not ours():
                 continue
             if before is None:
                 delattr(owner, name)
@@ -160,31 +168,37 @@ class ConnectionFollower:
         own = _bind_weakly(owner, name) if before is None else before
         ours = wraps(own)(make(own))
         setattr(owner, name, ours)
-        self._replaced.append((ref(owner), name, ours, before))
+        self._replaced.append((ref(owner), name, ref(ours), before))
 
     def _make_send(self, own: Callable[..., Any]) -> Any:
         def send(message: Any, *args: Any, **kwargs: Any) -> Any:
-            recorder = self._send(message)
+            asked = self._send(message)
             try:
-                return own(message, *args, **kwargs)
+                result = own(message, *args, **kwargs)
             except BaseException as error:
-                if recorder is not None:
-                    recorder.end_failed(error)
+                if asked is not None:
+                    asked.recorder.end_failed(error)
                 raise
+            if asked is not None:
+                self._note_sent(asked)
+            return result
 
         return send
 
     def _make_async_send(self, own: Callable[..., Any]) -> Any:
         async def send(message: Any, *args: Any, **kwargs: Any) -> Any:
-            recorder = self._send(message)
-            if recorder is not None:
-                recorder.follow_running_loop()
+            asked = self._send(message)
+            if asked is not None:
+                asked.recorder.follow_running_loop()
             try:
-                return await own(message, *args, **kwargs)
+                result = await own(message, *args, **kwargs)
             except BaseException as error:
-                if recorder is not None:
-                    recorder.end_failed(error)
+                if asked is not None:
+                    asked.recorder.end_failed(error)
                 raise
+            if asked is not None:
+                self._note_sent(asked)
+            return result
 
         return send
 
@@ -242,15 +256,22 @@ class ConnectionFollower:
     # --- What passes -----------------------------------------------------------------------------------------------
 
     @never_raises(Where.STREAM_OPEN, None)
-    def _send(self, message: Any) -> StreamRecorder | None:
+    def _send(self, message: Any) -> Asked | None:
         # What is sent in fragments, from an iterator, is not looked at.
-        return self._wire.send(message) if isinstance(message, (str, bytes, bytearray)) else None
+        return self._wire.send(message) if isinstance(message, (str, bytes)) else None
+
+    @never_raises(Where.STREAM_END, None)
+    def _note_sent(self, asked: Asked) -> None:
+        asked.is_sent = True
+        connection = self._connection()
+        if connection is None or connection.protocol.state.name == "CLOSED":  # lost meanwhile
+            self._end(None)
 
     @never_raises(Where.CHUNK_CLASSIFY, None)
     def _receive(self, frame: Any, now: int) -> None:
-        data = frame.data
+        data = bytes(frame.data)
         if not frame.fin or self._fragments:
-            self._fragments.append(bytes(data))
+            self._fragments.append(data)
             if not frame.fin:
                 return
             data = b"".join(self._fragments)

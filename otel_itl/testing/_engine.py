@@ -21,7 +21,7 @@ from .exchange import Exchange, Progress, Received, Record
 from .script import Script
 
 if TYPE_CHECKING:
-    from ._http2 import HTTP2Stream
+    from ._player import Stream
 
 HOST = "127.0.0.1"
 _STOP_SECONDS = 5.0
@@ -125,16 +125,22 @@ class Engine(Record):
         """Answer the requests of one connection until either side closes it. Runs on the connection's thread."""
         turns = itertools.count()
 
-        def answer(stream: Connection | HTTP2Stream, received: Received) -> None:
+        def answer(stream: Stream, received: Received) -> None:
             self._answer(stream, received, number, reused=next(turns) > 0)
 
-        # What is raised: there is nothing to answer, the script or the client has ended it, or gRPC is not installed.
+        # What is raised: there is nothing to answer, the script or the client has ended it, or what an
+        # optional package speaks is asked for without that.
         with contextlib.suppress(ConnectionOverError, OSError, ValueError, ImportError):
             if connection.speaks_http2():
                 from ._http2 import HTTP2Connection  # noqa: PLC0415 - an optional dependency
 
                 HTTP2Connection(connection, answer).serve()
             while (received := connection.receive()) is not None:
+                if received.headers.get("upgrade", "").lower() == "websocket":
+                    from ._websocket import WebSocketConnection  # noqa: PLC0415 - an optional dependency
+
+                    WebSocketConnection(connection, answer, received).serve()
+                    break
                 answer(connection, received)
                 if received.headers.get("connection", "").lower() == "close":
                     break
@@ -142,7 +148,7 @@ class Engine(Record):
         with self._lock:
             del self._connections[threading.current_thread()]
 
-    def _answer(self, connection: Connection | HTTP2Stream, received: Received, number: int, *, reused: bool) -> None:
+    def _answer(self, connection: Stream, received: Received, number: int, *, reused: bool) -> None:
         """Record a request, choose its script and play it; how far it has come can be read meanwhile."""
         url = urlsplit(received.path)
         wire, response_id = find_wire(url.path)

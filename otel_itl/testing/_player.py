@@ -16,6 +16,9 @@ from .script import SEQUENCE, Script, Step
 
 if TYPE_CHECKING:
     from ._http2 import HTTP2Stream
+    from ._websocket import WebSocketStream
+
+    Stream = Connection | HTTP2Stream | WebSocketStream
 
 _GZIP = 16 + zlib.MAX_WBITS
 
@@ -24,7 +27,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 class Player:
     """The answer to one request."""
 
-    connection: Connection | HTTP2Stream
+    connection: Stream
     progress: Progress
     """Is kept up to date."""
     due_ns: int | None

@@ -25,6 +25,11 @@ def close(*, after: float = 0.0) -> Step:
     return Step(after, Event("close"))
 
 
+def close_frame(code: int, *, after: float = 0.0) -> Step:
+    """Close a WebSocket with this code, as RFC 6455 has it; on any other wire these are bytes that mean nothing."""
+    return raw(b"\x88\x02" + code.to_bytes(2, "big"), after=after)
+
+
 def hold(*, after: float = 0.0) -> Step:
     """Send nothing more, keep the connection open until the client leaves or the server stops."""
     return Step(after, Event("hold"))

@@ -18,7 +18,8 @@ class ScriptedServer:
     The path's end chooses the wire format: `/chat/completions`, `/completions`, `/responses` (and `/responses/{id}`),
     `/messages`, `/converse-stream`, `/invoke-with-response-stream`, `/api/chat`, `/api/generate`, `/v2/chat`,
     `/v1/chat`. Point a client at `openai_url`, `anthropic_url` or `bedrock_url`, and any other at `url`. It speaks
-    HTTP/1.1, and on the same port HTTP/2 for the gRPC service of xAI (`xai_host`).
+    HTTP/1.1, and on the same port HTTP/2 for the gRPC service of xAI (`xai_host`), and WebSockets on `/responses` where
+    the websockets package is installed: each `response.create` is an exchange then.
 
     A request gets the first of these that there is: the next script queued for its model, the standing script of its
     model, the next one queued for all, the standing one of all, a short well-formed reply.

@@ -1,0 +1,523 @@
+"""OpenAI Responses over WebSockets: one span for each response, whichever way it ends, and nothing changed."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Final
+from weakref import ref
+
+import pytest
+from measuring import bare, instrument, measured, timeline_of, wait_for_a_span
+from opentelemetry import trace
+
+import otel_itl
+from otel_itl.runtime import runtime
+from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, capture_telemetry, faults, responses
+
+openai: Any = pytest.importorskip("openai")
+websockets: Any = pytest.importorskip("websockets", minversion="13")
+
+of_sdk: Any = pytest.importorskip("openai.resources.responses.responses")
+if not hasattr(of_sdk.Responses, "connect"):
+    pytest.skip("this release of openai does not speak Responses over WebSockets", allow_module_level=True)
+
+# websockets 17.1 and later, of what openai does.
+pytestmark = pytest.mark.filterwarnings("ignore:connect\\(\\) must be used as a context manager:DeprecationWarning")
+
+
+class Connection:
+    """A connection of one of the two clients, awaited in either case."""
+
+    def __init__(self, connection: Any) -> None:
+        self.of_sdk = connection
+        self.wire = connection._connection
+
+    async def _settle(self, result: Any) -> Any:
+        return await result if inspect.isawaitable(result) else result
+
+    async def create(self, model: str = "gpt-x", **options: Any) -> None:
+        await self._settle(self.of_sdk.response.create(model=model, input="hello", **options))
+
+    async def steer(self, parent: str) -> None:
+        await self._settle(self.of_sdk.response.steer(input="rather that", previous_response_id=parent))
+
+    async def recv(self) -> Any:
+        return await self._settle(self.of_sdk.recv())
+
+    async def until(self, kind: str) -> list[Any]:
+        """Receive up to and including the first event of a type."""
+        events = [await self.recv()]
+        while events[-1].type != kind:
+            events.append(await self.recv())
+        return events
+
+    async def close(self) -> None:
+        await self._settle(self.of_sdk.close())
+
+
+Run = Callable[[Callable[[Connection], Awaitable[Any]]], Any]
+
+
+@pytest.fixture(params=["sync", "async"])
+def run(request: pytest.FixtureRequest, server: ScriptedServer) -> Run:
+    """Run a scenario with a connection of the client; a failure of the connection's own is the scenario's to notice."""
+
+    @asynccontextmanager
+    async def connected() -> AsyncIterator[Connection]:
+        if request.param == "sync":
+            with openai.OpenAI(base_url=server.openai_url, api_key="none") as client:
+                with client.responses.connect() as connection:
+                    yield Connection(connection)
+        else:
+            async with openai.AsyncOpenAI(base_url=server.openai_url, api_key="none") as client:
+                async with client.responses.connect() as connection:
+                    yield Connection(connection)
+
+    def run(scenario: Callable[[Connection], Awaitable[Any]]) -> Any:
+        async def main() -> Any:
+            async with connected() as connection:
+                return await scenario(connection)
+
+        return asyncio.run(main())
+
+    return run
+
+
+@pytest.fixture
+def telemetry() -> Iterator[CapturedTelemetry]:
+    with measured() as captured:
+        yield captured
+
+
+@contextmanager
+def measured_with(**options: Any) -> Iterator[CapturedTelemetry]:
+    bare()
+    with capture_telemetry() as captured:
+        instrument(captured, **options)
+        yield captured
+        bare()
+
+
+def outcomes(telemetry: CapturedTelemetry) -> list[str]:
+    return [span.attributes["itl.stream.outcome"] for span in telemetry.spans]
+
+
+async def ask(connection: Connection) -> list[Any]:
+    await connection.create()
+    return await connection.until("response.completed")
+
+
+# --- What is recorded ------------------------------------------------------------------------------------------------
+
+
+def test_a_response_is_a_span(run: Run, telemetry: CapturedTelemetry, server: ScriptedServer) -> None:
+    server.always(responses.reply(["Hel", "lo", "!"], first=0.05, gaps=0.2))
+    run(lambda connection: _ask_with(connection, temperature=0.5))
+    (span,) = telemetry.spans
+    assert span.name == "chat gpt-x"
+    assert span.kind is trace.SpanKind.CLIENT
+    found = {name: span.attributes.get(name) for name in EXPECTED}
+    assert found == {**EXPECTED, "server.port": server.port}
+    assert span.attributes["itl.time_to_first_token"] >= 0.05
+    assert span.attributes["itl.latency.max"] >= 0.19
+
+
+EXPECTED: Final = {
+    "gen_ai.provider.name": "openai",
+    "gen_ai.request.temperature": 0.5,
+    "gen_ai.usage.output_tokens": 3,
+    "gen_ai.response.finish_reasons": ("completed",),
+    "itl.output_chunk.count": 3,
+    "itl.stream.outcome": "completed",
+    "server.address": "127.0.0.1",
+    "server.port": None,
+}
+
+
+async def _ask_with(connection: Connection, **options: Any) -> None:
+    await connection.create(**options)
+    await connection.until("response.completed")
+
+
+def test_each_response_of_a_connection_is_a_span(run: Run, telemetry: CapturedTelemetry) -> None:
+    async def scenario(connection: Connection) -> None:
+        for _ in range(3):
+            await ask(connection)
+
+    run(scenario)
+    assert outcomes(telemetry) == ["completed"] * 3
+    assert len({span.attributes["gen_ai.response.id"] for span in telemetry.spans}) == 3
+
+
+def test_the_parent_is_the_span_of_the_caller_that_asks(run: Run, telemetry: CapturedTelemetry) -> None:
+    tracer = telemetry.tracer_provider.get_tracer("application")
+
+    async def scenario(connection: Connection) -> None:
+        with tracer.start_as_current_span("turn"):
+            await connection.create()
+        await connection.until("response.completed")
+
+    run(scenario)
+    turn, response = sorted(telemetry.spans, key=lambda span: span.name != "turn")
+    assert response.parent.span_id == turn.context.span_id
+
+
+def test_a_consumer_that_holds_does_not_hide_an_arrival(
+    run: Run, telemetry: CapturedTelemetry, server: ScriptedServer
+) -> None:
+    server.always(responses.reply(8, first=0.02, gaps=[0.02, 0.02, 0.2, 0.02, 0.02, 0.02, 0.02]))
+
+    async def scenario(connection: Connection) -> None:
+        await ask(connection)  # the SDK makes its types
+        await connection.create()
+        while (await connection.recv()).type != "response.completed":
+            await asyncio.sleep(0.06)
+
+    run(scenario)
+    sent = server.exchanges[1].output_times_ns
+    timeline = timeline_of(telemetry.spans[1])
+    arrived = [moment for moment, kind in zip(timeline.arrived, timeline.kinds, strict=True) if kind & 7]
+    spread = [at - of for at, of in zip(arrived, sent, strict=True)]
+    assert max(spread) - min(spread) < 50_000_000  # what the consumer held is ten times as much
+    assert telemetry.spans[1].attributes["itl.consumer.duration"] < 0.05
+
+
+def test_a_queue_that_was_full_leaves_arrivals_open(telemetry: CapturedTelemetry, server: ScriptedServer) -> None:
+    server.always(responses.reply(60, gaps=0.001))
+
+    async def main() -> None:
+        async with openai.AsyncOpenAI(base_url=server.openai_url, api_key="none") as client:
+            async with client.responses.connect() as connection:
+                await connection.response.create(model="gpt-x", input="hello")
+                await asyncio.sleep(0.3)
+                while (await connection.recv()).type != "response.completed":
+                    pass
+
+    asyncio.run(main())
+    (span,) = telemetry.spans
+    attributes = span.attributes
+    assert attributes["itl.latency.imputed"] + attributes["itl.latency.excluded"] > 10
+    assert attributes["itl.consumer.duration"] > 0.1
+
+
+def test_lanes_are_told_apart(run: Run, telemetry: CapturedTelemetry, server: ScriptedServer) -> None:
+    server.play(responses.reply(3, gaps=0.05), model="slow")
+    server.play(responses.reply(20, gaps=0.005), model="fast")
+
+    async def scenario(connection: Connection) -> None:
+        await connection.create("slow", stream_id="a")
+        await connection.create("fast", stream_id="b")
+        for _ in range(2):
+            await connection.until("response.completed")
+
+    run(scenario)
+    chunks = {s.attributes["gen_ai.request.model"]: s.attributes["itl.output_chunk.count"] for s in telemetry.spans}
+    assert chunks == {"slow": 3, "fast": 20}
+
+
+def test_session_from_gets_the_event_and_the_headers_of_the_handshake(run: Run, server: ScriptedServer) -> None:
+    def session_from(body: Any, headers: Any) -> str:
+        return f"{body['metadata']['session']} {headers['Authorization']}"
+
+    with measured_with(session_from=session_from) as telemetry:
+        run(lambda connection: _ask_with(connection, metadata={"session": "s1"}))
+    assert telemetry.spans[0].attributes["session.id"] == "s1 Bearer none"
+
+
+def test_a_stall_is_reported_while_it_lasts(run: Run, server: ScriptedServer) -> None:
+    server.always(responses.reply(3, gaps=[0.01, 0.8]))
+    seen = threading.Event()
+    with measured_with(stall="next_token=200ms", on_stall=lambda _: seen.set()) as telemetry:
+
+        async def scenario(connection: Connection) -> bool:
+            await connection.create()
+            await connection.until("response.output_text.delta")
+            await connection.until("response.output_text.delta")
+            await asyncio.to_thread(seen.wait, 5)
+            was_running = not telemetry.spans
+            await connection.until("response.completed")
+            return was_running
+
+        assert run(scenario)
+    assert telemetry.spans[0].attributes["itl.stall.count"] == 1
+
+
+def test_the_connection_has_events_with_its_totals(run: Run, telemetry: CapturedTelemetry) -> None:
+    async def scenario(connection: Connection) -> None:
+        await ask(connection)
+        await ask(connection)
+
+    run(scenario)
+    opened, closed = [log for log in telemetry.logs if log.event_name.startswith("itl.connection.")]
+    assert (opened.event_name, closed.event_name) == ("itl.connection.opened", "itl.connection.closed")
+    assert closed.attributes["itl.connection.responses"] == 2
+    assert closed.attributes["itl.connection.messages"] > 10
+    assert closed.attributes["itl.connection.bytes"] > 1000
+    assert closed.attributes["itl.connection.duration"] > 0
+
+
+# --- How a response ends ---------------------------------------------------------------------------------------------
+
+ENDS: Final[dict[str, tuple[Script, str, str, str | None]]] = {
+    "failed": (Script([responses.created(), responses.failed()]), "response.failed", "error", "server_error"),
+    "error": (Script([responses.created(), responses.error()]), "error", "error", "server_error"),
+    "refused": (faults.status(400, kind="invalid_request_error"), "error", "error", "invalid_request_error"),
+    "incomplete": (
+        Script([responses.created(), responses.text("Hi"), responses.incomplete("max_output_tokens")]),
+        "response.incomplete",
+        "completed",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_an_event_ends_a_response(run: Run, telemetry: CapturedTelemetry, server: ScriptedServer, end: str) -> None:
+    script, event, outcome, error_type = ENDS[end]
+    server.always(script)
+
+    async def scenario(connection: Connection) -> None:
+        await connection.create()
+        await connection.until(event)
+
+    run(scenario)
+    (span,) = telemetry.spans
+    assert (span.attributes["itl.stream.outcome"], span.attributes.get("error.type")) == (outcome, error_type)
+
+
+@pytest.mark.parametrize(
+    ("fault", "outcome", "error_type"),
+    [
+        (faults.close_frame(1000), "truncated", None),
+        (faults.close_frame(1011), "error", "websocket_closed_1011"),
+        (faults.close(), "error", "websocket_closed_1006"),
+        (faults.reset(), "error", "websocket_closed_1006"),
+    ],
+)
+def test_a_connection_that_is_lost_ends_its_responses(
+    run: Run, telemetry: CapturedTelemetry, server: ScriptedServer, fault: Any, outcome: str, error_type: str | None
+) -> None:
+    server.always(Script([responses.created(), responses.text("Hi"), fault]))
+
+    async def scenario(connection: Connection) -> None:
+        await connection.create()
+        with suppress(websockets.ConnectionClosed):
+            while True:
+                await connection.recv()
+
+    run(scenario)
+    (span,) = telemetry.spans
+    assert (span.attributes["itl.stream.outcome"], span.attributes.get("error.type")) == (outcome, error_type)
+
+
+def test_the_caller_closes_the_connection(run: Run, telemetry: CapturedTelemetry, server: ScriptedServer) -> None:
+    server.always(Script([responses.created(), responses.text("Hi"), faults.hold()]))
+
+    async def scenario(connection: Connection) -> None:
+        await connection.create()
+        await connection.until("response.output_text.delta")
+        await connection.close()
+
+    run(scenario)
+    (span,) = telemetry.spans
+    assert span.attributes["itl.stream.outcome"] == "closed"
+    assert span.status.is_unset
+
+
+def test_a_response_that_nobody_reads_is_recorded(run: Run, telemetry: CapturedTelemetry) -> None:
+    async def scenario(connection: Connection) -> None:
+        await connection.create()
+        await wait_for_a_span(telemetry)
+
+    run(scenario)
+    assert outcomes(telemetry) == ["completed"]
+
+
+def test_a_reader_that_gives_up_ends_nothing(telemetry: CapturedTelemetry, server: ScriptedServer) -> None:
+    server.always(responses.reply(2, first=0.2))
+
+    async def main() -> None:
+        async with openai.AsyncOpenAI(base_url=server.openai_url, api_key="none") as client:
+            async with client.responses.connect() as connection:
+                await connection.response.create(model="gpt-x", input="hello")
+                await connection.recv()
+                await connection.recv()
+                with pytest.raises((TimeoutError, asyncio.TimeoutError)):
+                    while True:
+                        await asyncio.wait_for(connection.recv(), 0.02)
+                while (await connection.recv()).type != "response.completed":
+                    pass
+
+    asyncio.run(main())
+    assert outcomes(telemetry) == ["completed"]
+
+
+def test_a_steered_response_is_interrupted_and_its_successor_recorded(
+    run: Run, telemetry: CapturedTelemetry, server: ScriptedServer
+) -> None:
+    server.play(Script([responses.created(), responses.text("Hi"), faults.hold()]), responses.reply(2))
+
+    async def scenario(connection: Connection) -> None:
+        await connection.create()
+        events = await connection.until("response.output_text.delta")
+        await connection.steer(events[0].response.id)
+        await connection.until("response.completed")
+
+    run(scenario)
+    assert outcomes(telemetry) == ["interrupted", "completed"]
+    interrupted, successor = telemetry.spans
+    assert interrupted.status.is_unset
+    assert interrupted.attributes["gen_ai.response.finish_reasons"] == ("steered",)
+    assert successor.attributes["gen_ai.request.model"] == "gpt-x"
+
+
+def test_a_connection_that_is_dropped_abandons_its_responses(
+    telemetry: CapturedTelemetry, server: ScriptedServer
+) -> None:
+    server.always(Script([responses.created(), responses.text("Hi"), faults.hold()]))
+
+    async def main() -> None:
+        client = openai.AsyncOpenAI(base_url=server.openai_url, api_key="none")
+        connection = await client.responses.connect().enter()
+        await connection.response.create(model="gpt-x", input="hello")
+        while (await connection.recv()).type != "response.output_text.delta":
+            pass
+        connection._connection.transport.abort()
+
+    asyncio.run(main())
+    gc.collect()
+    otel_itl.flush()
+    (span,) = telemetry.spans
+    assert span.attributes["itl.stream.outcome"] in {"error", "abandoned"}
+
+
+def test_uninstrumenting_abandons_and_gives_the_connection_its_own_functions_back(
+    run: Run, server: ScriptedServer
+) -> None:
+    server.always(Script([responses.created(), responses.text("Hi"), faults.hold()]))
+
+    async def scenario(connection: Connection) -> tuple[list[str], list[str]]:
+        await connection.create()
+        await connection.until("response.output_text.delta")
+        before = _replaced(connection)
+        otel_itl.uninstrument()
+        return before, _replaced(connection)
+
+    with measured() as telemetry:
+        assert run(scenario)[1] == []
+    assert outcomes(telemetry) == ["abandoned"]
+
+
+def _replaced(connection: Connection) -> list[str]:
+    objects = (connection.wire, connection.wire.recv_messages)
+    return [name for one in objects for name, value in vars(one).items() if "otel_itl" in _module_of(value)]
+
+
+def _module_of(value: Any) -> str:
+    code = getattr(value, "__code__", None)
+    return "" if code is None else code.co_filename
+
+
+# --- What does not change --------------------------------------------------------------------------------------------
+
+
+def test_the_caller_gets_what_it_gets_without(run: Run, server: ScriptedServer) -> None:
+    bare()
+
+    def received() -> list[Any]:
+        server.clear()
+        server.always(responses.reply(["Hel", "lo"]))
+        events = run(ask)
+        return [(type(event), {**event.to_dict(), "response": None, "item": None}) for event in events]
+
+    without = received()
+    with measured():
+        assert received() == without
+
+
+def test_what_the_caller_sends_is_sent_as_it_is(run: Run, telemetry: CapturedTelemetry, server: ScriptedServer) -> None:
+    async def scenario(connection: Connection) -> None:
+        sent = connection.wire.send(json.dumps({"type": "response.create", "model": "m", "input": "ü"}))
+        if inspect.isawaitable(sent):
+            await sent
+        await connection.until("response.completed")
+
+    run(scenario)
+    assert server.exchanges[0].json == {"type": "response.create", "model": "m", "input": "ü"}
+
+
+def test_a_message_that_is_no_json_is_no_failure(run: Run, telemetry: CapturedTelemetry) -> None:
+    before = dict(runtime.errors.counts)
+
+    async def scenario(connection: Connection) -> None:
+        await ask(connection)
+        await ask(connection)
+
+    run(scenario)
+    assert dict(runtime.errors.counts) == before
+
+
+def test_sending_on_a_connection_that_is_closed_raises_as_without(run: Run, telemetry: CapturedTelemetry) -> None:
+    async def scenario(connection: Connection) -> None:
+        await connection.close()
+        with pytest.raises(Exception, match="."):
+            await connection.create()
+
+    run(scenario)
+    assert outcomes(telemetry) in (["error"], [])  # some releases of openai raise before they send
+
+
+def test_another_path_is_left_alone(telemetry: CapturedTelemetry) -> None:
+    from websockets.sync.client import connect
+    from websockets.sync.server import serve
+
+    with serve(lambda connection: connection.send(connection.recv()), "127.0.0.1", 0) as other:
+        thread = threading.Thread(target=other.serve_forever, daemon=True)
+        thread.start()
+        port = other.socket.getsockname()[1]
+        with connect(f"ws://127.0.0.1:{port}/chat") as connection:
+            connection.send('{"type": "response.create"}')
+            assert connection.recv() == '{"type": "response.create"}'
+            assert vars(connection).keys().isdisjoint({"send", "close"})
+        other.shutdown()
+        thread.join()
+    assert telemetry.spans == []
+
+
+def test_memory_is_flat_over_a_session_of_many_responses(telemetry: CapturedTelemetry, server: ScriptedServer) -> None:
+    server.always(responses.reply(3))
+
+    def session() -> ref[Any]:
+        with openai.OpenAI(base_url=server.openai_url, api_key="none") as client:
+            with client.responses.connect() as connection:
+                for _ in range(30):
+                    connection.response.create(model="gpt-x", input="hello")
+                    while connection.recv().type != "response.completed":
+                        pass
+                (follower,) = runtime.installer.driver.followers - before
+                assert follower()._wire._open == []
+                assert len(runtime.open_streams) == 0
+                return follower
+
+    before = set(runtime.installer.driver.followers)
+    follower = session()
+    deadline = time.monotonic() + 10  # the client's thread ends
+    while follower() is not None and time.monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.01)
+    assert follower not in runtime.installer.driver.followers
+
+
+@pytest.fixture(autouse=True)
+def _nothing_failed() -> Iterator[None]:
+    before = dict(runtime.errors.counts)
+    yield
+    time.sleep(0)
+    assert dict(runtime.errors.counts) == before
