@@ -58,6 +58,11 @@ FOOT: Final = """
 * `provider` is `gen_ai.provider.name`. It follows the host that is asked, also of clients of compatible servers; where
   the host is not known, it follows the class of the client (`AzureOpenAI`, `AnthropicBedrock`, `AnthropicVertex`), else
   the SDK.
+* Responses over WebSockets (`responses.connect()`, `beta.responses.connect()`, the sessions of openai's
+  `ResponsesWebSocketSession`, and the model of openai-agents that speaks them without the openai SDK) are measured with
+  websockets 13 or later, sync and async: each response is a record, whatever reads it. A connection is recognized by
+  the end of its path, `/responses`. `abort_after` cannot abort one. In the synchronous client of websockets before 14,
+  a message waits until the one before was read, so that a consumer that holds hides arrivals, as over HTTP.
 * Not every request streams: groq's audio does not, and `Fireworks().messages` has no stream objects.
 * Bedrock: the synchronous client is boto3's or botocore's, the asynchronous one is aioboto3's or aiobotocore's. The
   stream is `["stream"]` of the response of `converse_stream`, and `["body"]` of that of

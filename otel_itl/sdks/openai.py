@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from otel_itl.sdks.formats.openai_chat import classify_chat, classify_text_completion
 from otel_itl.sdks.formats.openai_responses import classify_response_event
 from otel_itl.sdks.responses_websocket import ResponsesWire
 from otel_itl.sdks.stainless import Route, StainlessSDK
 from otel_itl.sdks.websocket_connections import connection_hooks
 
-_OVER_HTTP: Final = StainlessSDK(
+SDK = StainlessSDK(
     name="openai",
     provider="openai",
     routes=(
@@ -20,5 +18,5 @@ _OVER_HTTP: Final = StainlessSDK(
         Route("completions", "text_completion", classify_text_completion),
     ),
     clients={"BaseAzureClient": "azure.ai.openai"},
+    more_hooks=tuple(connection_hooks(r"/responses/?$", ResponsesWire)),
 )
-SDK = (*_OVER_HTTP, *connection_hooks(r"/responses/?$", ResponsesWire))

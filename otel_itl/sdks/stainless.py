@@ -102,6 +102,8 @@ class StainlessSDK:
     """Makes what looks at each server-sent event, also at those that the SDK does not hand out."""
     clients: Mapping[str, str] = field(default_factory=dict)
     """Client class for another provider → that provider, for hosts that do not show it."""
+    more_hooks: tuple[Hook, ...] = ()
+    """What is hooked besides: of other packages that the SDK speaks through."""
     own_spans: OwnSpans | None = None
     """The spans that newer releases of the SDK start themselves; None: none does."""
 
@@ -119,6 +121,7 @@ class StainlessSDK:
             yield ResultHook(streaming, f"{stream}.__stream__", partial(_record, record))
             watch = partial(_watch, self.see_events, tap)
             yield ResultHook(streaming, f"{stream}._iter_events", watch, Where.SSE_READ)
+        yield from self.more_hooks
 
 
 class RequestDescriber:

@@ -52,7 +52,6 @@ def _asynchronously(connect: Callable[[Any], Any]) -> Callable[[Any], Any]:
 _ASSISTANTS: Final = "Assistants"
 _AGENTS: Final = "agents that the provider runs"
 _REALTIME: Final = "Realtime and Live (WebSocket)"
-_RESPONSES: Final = "Responses over WebSocket"
 _AUDIO: Final = "speech and transcription"
 _IMAGES: Final = "images"
 _LEGACY: Final = "an older API"
@@ -139,14 +138,6 @@ NOT_MEASURED: Final = (
         "live.sideband.connect()",
         "live/sessions/*/attach",
         lambda client: client.live.sideband.connect(**LIVE_SESSION),
-    ),
-    Gap("openai", _RESPONSES, "responses.connect()", "responses", lambda client: client.responses.connect()),
-    Gap(
-        "openai",
-        _RESPONSES,
-        "beta.responses.connect()",
-        "responses",
-        lambda client: client.beta.responses.connect(),
     ),
     Gap(
         "openai",

@@ -72,13 +72,13 @@ def run(request: pytest.FixtureRequest, server: ScriptedServer) -> Run:
     @asynccontextmanager
     async def connected() -> AsyncIterator[Connection]:
         if request.param == "sync":
-            with openai.OpenAI(base_url=server.openai_url, api_key="none") as client:
-                with client.responses.connect() as connection:
-                    yield Connection(connection)
+            client = openai.OpenAI(base_url=server.openai_url, api_key="none")
+            with client, client.responses.connect() as connection:
+                yield Connection(connection)
         else:
-            async with openai.AsyncOpenAI(base_url=server.openai_url, api_key="none") as client:
-                async with client.responses.connect() as connection:
-                    yield Connection(connection)
+            client = openai.AsyncOpenAI(base_url=server.openai_url, api_key="none")
+            async with client, client.responses.connect() as connection:
+                yield Connection(connection)
 
     def run(scenario: Callable[[Connection], Awaitable[Any]]) -> Any:
         async def main() -> Any:
@@ -87,6 +87,7 @@ def run(request: pytest.FixtureRequest, server: ScriptedServer) -> Run:
 
         return asyncio.run(main())
 
+    run.__name__ = f"run_{request.param}"
     return run
 
 
@@ -169,15 +170,27 @@ def test_the_parent_is_the_span_of_the_caller_that_asks(run: Run, telemetry: Cap
     assert response.parent.span_id == turn.context.span_id
 
 
+def skip_a_queue_of_one_message(run: Run) -> None:
+    """Skip where nothing is read ahead: a consumer that holds hides arrivals there."""
+    if run.__name__ == "run_sync" and int(websockets.__version__.partition(".")[0]) < FIRST_QUEUE:
+        pytest.skip("this release of websockets has a queue of one message")
+
+
+FIRST_QUEUE: Final = 14
+
+
 def test_a_consumer_that_holds_does_not_hide_an_arrival(
     run: Run, telemetry: CapturedTelemetry, server: ScriptedServer
 ) -> None:
+    skip_a_queue_of_one_message(run)
     server.always(responses.reply(8, first=0.02, gaps=[0.02, 0.02, 0.2, 0.02, 0.02, 0.02, 0.02]))
 
     async def scenario(connection: Connection) -> None:
         await ask(connection)  # the SDK makes its types
         await connection.create()
-        while (await connection.recv()).type != "response.completed":
+        kind = ""
+        while kind != "response.completed":
+            kind = (await connection.recv()).type
             await asyncio.sleep(0.06)
 
     run(scenario)
@@ -185,7 +198,7 @@ def test_a_consumer_that_holds_does_not_hide_an_arrival(
     timeline = timeline_of(telemetry.spans[1])
     arrived = [moment for moment, kind in zip(timeline.arrived, timeline.kinds, strict=True) if kind & 7]
     spread = [at - of for at, of in zip(arrived, sent, strict=True)]
-    assert max(spread) - min(spread) < 50_000_000  # what the consumer held is ten times as much
+    assert max(spread) - min(spread) < 200_000_000  # of the 0.3 s and more that the consumer held
     assert telemetry.spans[1].attributes["itl.consumer.duration"] < 0.05
 
 
@@ -193,12 +206,12 @@ def test_a_queue_that_was_full_leaves_arrivals_open(telemetry: CapturedTelemetry
     server.always(responses.reply(60, gaps=0.001))
 
     async def main() -> None:
-        async with openai.AsyncOpenAI(base_url=server.openai_url, api_key="none") as client:
-            async with client.responses.connect() as connection:
-                await connection.response.create(model="gpt-x", input="hello")
-                await asyncio.sleep(0.3)
-                while (await connection.recv()).type != "response.completed":
-                    pass
+        client = openai.AsyncOpenAI(base_url=server.openai_url, api_key="none")
+        async with client, client.responses.connect() as connection:
+            await connection.response.create(model="gpt-x", input="hello")
+            await asyncio.sleep(0.3)
+            while (await connection.recv()).type != "response.completed":
+                pass
 
     asyncio.run(main())
     (span,) = telemetry.spans
@@ -332,6 +345,8 @@ def test_the_caller_closes_the_connection(run: Run, telemetry: CapturedTelemetry
 
 
 def test_a_response_that_nobody_reads_is_recorded(run: Run, telemetry: CapturedTelemetry) -> None:
+    skip_a_queue_of_one_message(run)
+
     async def scenario(connection: Connection) -> None:
         await connection.create()
         await wait_for_a_span(telemetry)
@@ -344,16 +359,16 @@ def test_a_reader_that_gives_up_ends_nothing(telemetry: CapturedTelemetry, serve
     server.always(responses.reply(2, first=0.2))
 
     async def main() -> None:
-        async with openai.AsyncOpenAI(base_url=server.openai_url, api_key="none") as client:
-            async with client.responses.connect() as connection:
-                await connection.response.create(model="gpt-x", input="hello")
-                await connection.recv()
-                await connection.recv()
-                with pytest.raises((TimeoutError, asyncio.TimeoutError)):
-                    while True:
-                        await asyncio.wait_for(connection.recv(), 0.02)
-                while (await connection.recv()).type != "response.completed":
-                    pass
+        client = openai.AsyncOpenAI(base_url=server.openai_url, api_key="none")
+        async with client, client.responses.connect() as connection:
+            await connection.response.create(model="gpt-x", input="hello")
+            given_up, kind = 0, ""
+            while kind != "response.completed":
+                try:
+                    kind = (await asyncio.wait_for(connection.recv(), 0.02)).type
+                except asyncio.TimeoutError:
+                    given_up += 1
+            assert given_up
 
     asyncio.run(main())
     assert outcomes(telemetry) == ["completed"]
@@ -467,7 +482,7 @@ def test_a_message_that_is_no_json_is_no_failure(run: Run, telemetry: CapturedTe
 def test_sending_on_a_connection_that_is_closed_raises_as_without(run: Run, telemetry: CapturedTelemetry) -> None:
     async def scenario(connection: Connection) -> None:
         await connection.close()
-        with pytest.raises(Exception, match="."):
+        with pytest.raises(Exception):  # noqa: B017, PT011 - of the SDK or of websockets, by their releases
             await connection.create()
 
     run(scenario)
@@ -495,16 +510,16 @@ def test_memory_is_flat_over_a_session_of_many_responses(telemetry: CapturedTele
     server.always(responses.reply(3))
 
     def session() -> ref[Any]:
-        with openai.OpenAI(base_url=server.openai_url, api_key="none") as client:
-            with client.responses.connect() as connection:
-                for _ in range(30):
-                    connection.response.create(model="gpt-x", input="hello")
-                    while connection.recv().type != "response.completed":
-                        pass
-                (follower,) = runtime.installer.driver.followers - before
-                assert follower()._wire._open == []
-                assert len(runtime.open_streams) == 0
-                return follower
+        client = openai.OpenAI(base_url=server.openai_url, api_key="none")
+        with client, client.responses.connect() as connection:
+            for _ in range(30):
+                connection.response.create(model="gpt-x", input="hello")
+                while connection.recv().type != "response.completed":
+                    pass
+            (follower,) = runtime.installer.driver.followers - before
+            assert follower()._wire._open == []
+            assert len(runtime.open_streams) == 0
+            return follower
 
     before = set(runtime.installer.driver.followers)
     follower = session()

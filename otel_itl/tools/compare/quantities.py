@@ -17,7 +17,7 @@ from otel_itl.tools.compare.requests import Request
 
 TTFT, GAPS, PACE = "time_to_first_token", "itl_p99", "time_per_output_token"
 MEDIAN = 50
-_LEFT: Final = {Outcome.CLOSED, Outcome.ABANDONED}
+_LEFT: Final = {Outcome.CLOSED, Outcome.ABANDONED, Outcome.INTERRUPTED}
 _OUTCOMES: Final = {
     "truncated": Outcome.TRUNCATED,
     "errors": Outcome.ERROR,

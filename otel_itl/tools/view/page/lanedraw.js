@@ -10,7 +10,7 @@ const CAP_ALPHA = 0.4;
 const SOLID = REASONING | ANSWER | TOOL;
 const KIND_FLAGS = Object.freeze([0, 1, 2, 3, 4, 5, 6, 7]);
 export const OUTCOME_MARKS = Object.freeze({
-  completed: "", truncated: "⊣ truncated", closed: "◂ closed", abandoned: "◌ abandoned", cancelled: "◼ cancelled",
+  completed: "", truncated: "⊣ truncated", closed: "◂ closed", abandoned: "◌ abandoned", interrupted: "◂ interrupted", cancelled: "◼ cancelled",
   error: "✕ error", span: "",
 });
 

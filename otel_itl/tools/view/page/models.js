@@ -10,7 +10,7 @@ import { formatFirst, formatSamples } from "./summary.js";
 import { SortedTable } from "./tables.js";
 
 const OUTCOMES = [
-  ["completed", "good"], ["running", "other"], ["closed", "send"], ["abandoned", "send"], ["cancelled", "wait"],
+  ["completed", "good"], ["running", "other"], ["closed", "send"], ["abandoned", "send"], ["interrupted", "send"], ["cancelled", "wait"],
   ["truncated", "stall"], ["error", "stall"], ["span", "span"],
 ];
 
