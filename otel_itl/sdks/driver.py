@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 from otel_itl.core.conventions import Where
+from otel_itl.core.request import Request
 from otel_itl.recording.internal_errors import never_raises
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.response_body import watch_body
@@ -26,7 +27,7 @@ from otel_itl.recording.stream_iterators import record_async_iterator, record_it
 from otel_itl.recording.stream_proxy import proxy_stream
 from otel_itl.sdks.first_pull import FirstPull
 from otel_itl.sdks.http_clients import MakeError, count_attempts, enable_abort, find_response
-from otel_itl.sdks.open_call import Description, OpenCall, RecordingOpener, current_call, current_recorder
+from otel_itl.sdks.open_call import Description, EmitEvent, OpenCall, RecordingOpener, current_call, current_recorder
 from otel_itl.sdks.patching import Hook
 from otel_itl.sdks.values import short_str
 
@@ -174,7 +175,10 @@ class Driver:
         """Event stream → a second stream object over the same response, which its recorded loops read."""
         self.followers: set[ref[Any]] = set()
         """What follows connections over WebSockets."""
-        self.connection_log = opener.connection_log
+
+    def connection_log(self, request: Request) -> EmitEvent | None:
+        """Return what emits events about a connection that carries several requests; None: nothing is measured now."""
+        return self._opener.connection_log(request)
 
     def find_recorder(self, response: Any) -> StreamRecorder | None:
         """Return the recorder of the stream that is read from a response; None where its request is not recorded.

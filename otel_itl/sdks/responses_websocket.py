@@ -95,6 +95,7 @@ class ResponsesWire:
         return self._open_recording(description, short_str(event.get("stream_id")), is_sent=False)
 
     def _open_recording(self, description: Description, lane: str | None, *, is_sent: bool) -> _Response | None:
+        """Open the recording of a response; None where it is not to be measured."""
         opening = self._driver.prepare(description, has_inner_layer=False)
         recorder = opening.release() if opening.begin() else None
         if recorder is None:

@@ -92,6 +92,7 @@ class ConnectionHook(Hook):
         return made
 
     def _follow(self, driver: Driver, connection: Any) -> None:
+        """Follow a connection whose handshake was made, if its path matches; never raises."""
         try:
             path = connection.request.path
             if not self.paths.search(path.partition("?")[0]):
@@ -164,6 +165,7 @@ class ConnectionFollower:
         self._end(Outcome.ABANDONED)
 
     def _put_in_place(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) -> None:
+        """Put what `make` makes of a function in its place, on the object alone."""
         before = vars(owner).get(name)
         own = _bind_weakly(owner, name) if before is None else before
         ours = wraps(own)(make(own))
@@ -171,7 +173,10 @@ class ConnectionFollower:
         self._replaced.append((ref(owner), name, ref(ours), before))
 
     def _make_send(self, own: Callable[..., Any]) -> Any:
+        """Make a `send` that shows the message before it is sent."""
+
         def send(message: Any, *args: Any, **kwargs: Any) -> Any:
+            """Send a message; where that raises, the response that it asks for ends."""
             asked = self._send(message)
             try:
                 result = own(message, *args, **kwargs)
@@ -186,7 +191,10 @@ class ConnectionFollower:
         return send
 
     def _make_async_send(self, own: Callable[..., Any]) -> Any:
+        """Do what `_make_send` does, for the asynchronous client."""
+
         async def send(message: Any, *args: Any, **kwargs: Any) -> Any:
+            """Send a message; where that raises, the response that it asks for ends."""
             asked = self._send(message)
             if asked is not None:
                 asked.recorder.follow_running_loop()
@@ -203,6 +211,8 @@ class ConnectionFollower:
         return send
 
     def _make_close(self, own: Callable[..., Any]) -> Any:
+        """Make a `close` that ends what is open, as closed by the caller."""
+
         def close(*args: Any, **kwargs: Any) -> Any:
             self._end(Outcome.CLOSED)
             return own(*args, **kwargs)
@@ -210,6 +220,8 @@ class ConnectionFollower:
         return close
 
     def _make_async_close(self, own: Callable[..., Any]) -> Any:
+        """Do what `_make_close` does, for the asynchronous client."""
+
         async def close(*args: Any, **kwargs: Any) -> Any:
             self._end(Outcome.CLOSED)
             return await own(*args, **kwargs)
@@ -217,7 +229,10 @@ class ConnectionFollower:
         return close
 
     def _make_put(self, own: Callable[..., Any]) -> Any:
+        """Make a `put` that shows the frame, and then whether the queue is full."""
+
         def put(frame: Any) -> Any:
+            """Put a frame into the queue."""
             self._receive(frame, self._read_clocks().clock_ns)
             try:
                 return own(frame)
@@ -227,7 +242,10 @@ class ConnectionFollower:
         return put
 
     def _make_blocking_put(self, own: Callable[..., Any]) -> Any:
+        """Make a `put` that shows the frame, for a queue of one message: nothing is read until that was taken."""
+
         def put(frame: Any) -> Any:
+            """Put a frame into the queue, and wait until its message was taken."""
             self._receive(frame, self._read_clocks().clock_ns)
             self._pause()
             try:
@@ -238,6 +256,8 @@ class ConnectionFollower:
         return put
 
     def _make_resume(self, own: Callable[..., Any]) -> Any:
+        """Make a `resume` that shows that the connection is read again."""
+
         def resume() -> Any:
             self._resume()
             return own()
@@ -245,7 +265,10 @@ class ConnectionFollower:
         return resume
 
     def _make_lose(self, own: Callable[..., Any]) -> Any:
+        """Make what ends what is open after the connection was lost."""
+
         def lose() -> Any:
+            """Note that the connection is lost."""
             try:
                 return own()
             finally:
@@ -262,6 +285,7 @@ class ConnectionFollower:
 
     @never_raises(Where.STREAM_END, None)
     def _note_sent(self, asked: Asked) -> None:
+        """Note that the message that asks for a response was sent."""
         asked.is_sent = True
         connection = self._connection()
         if connection is None or connection.protocol.state.name == "CLOSED":  # lost meanwhile
@@ -269,6 +293,7 @@ class ConnectionFollower:
 
     @never_raises(Where.CHUNK_CLASSIFY, None)
     def _receive(self, frame: Any, now: int) -> None:
+        """Take a frame that has arrived at `now` (ns), and show the message that it completes."""
         data = bytes(frame.data)
         if not frame.fin or self._fragments:
             self._fragments.append(data)

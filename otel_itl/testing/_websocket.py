@@ -81,6 +81,7 @@ class WebSocketConnection:
                 self._start(WebSocketStream(self, steered.lane, parent), steered.request)
 
     def _start(self, stream: WebSocketStream, message: bytes) -> None:
+        """Answer a message on a thread of its own."""
         stream.request = message
         upgrade = self._upgrade
         request = Received(upgrade.method, upgrade.path, upgrade.headers, message, time.perf_counter_ns())
