@@ -114,7 +114,7 @@ STAINLESS: Final = tuple(
     for name, entry in REGISTRY.items()
     if name in SDKS and isinstance(import_module(entry.module).SDK, StainlessSDK)
 )
-OVER_WEBSOCKETS: Final = {"responses.connect"}
+OVER_WEBSOCKETS: Final = {"responses.connect", "beta.responses.connect"}
 """What is measured over WebSockets: see test_websockets.py."""
 WEBSOCKETS: Final = ("connect", "transcription")
 """Functions of a resource that open a WebSocket."""
