@@ -15,7 +15,7 @@ from otel_itl.core.timeline import OUTPUT, SECOND, Kind, Outcome, Timeline
 PACE_WINDOW = 256
 """The pace of a stream is the median wait for this many chunks, the last ones."""
 SHORTEST_WAIT = SECOND // 1_000
-"""A chunk that was there sooner (ns) came in one burst with the chunk before: nobody waited for it."""
+"""A chunk that was there sooner (ns) came in one burst with the chunk before: it took no wait of its own."""
 
 _KIND_MASK = 0xFF
 _KEEP_ALIVE: Final = frozenset({int(Kind.PING), int(Kind.EMPTY)})
