@@ -38,10 +38,10 @@ included: {rounds} rounds, each in a random order. A sample is repeated if a fix
 the machine was disturbed. *÷ off*: divided by `stall=None` in the same round. Median (lowest…highest)."""
 
 _RHYTHMS = """\
-Streams of 300 chunks whose gaps are drawn, {streams} of each rhythm, judged by {rules}, in this order. *Disturbed*: the
-share of the streams that have a stall although none was planted. *Found*: the share in which a silence of that length
-that was planted at a random place is a stall. What disturbs a
-fast stream are gaps of a second and more, which its reader sees as well. In a slow one 2 or 4 s are no stall to find."""
+Streams of 300 chunks whose gaps are drawn, {streams} of each rhythm, judged by {rules}, in this order.
+*Disturbed*: the share of the streams that have a stall although none was planted. *Found*: the share in which a silence
+of that length that was planted at a random place is a stall. What disturbs a fast stream are gaps of a second and more,
+which its reader sees as well. In a slow one 2 or 4 s are no stall to find."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
