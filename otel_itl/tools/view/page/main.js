@@ -152,6 +152,7 @@ class Page {
     if (this.isLive) parts.push(this.isLost ? "the server does not answer" : (facts.status ?? "live"));
     else parts.push(`${facts.name}, ${formatDay(facts.made)}`);
     if (streams.letGo) parts.push(`${formatCount(streams.letGo)} older let go`);
+    if (facts.selected) parts.push(facts.selected);
     if (facts.skipped) parts.push(facts.skipped);
     const text = parts.join(" · ");
     if (this.shownStatus === state + text) return;
@@ -164,6 +165,7 @@ class Page {
     if (this.streams.byId.size) return [make("p", {}, "No stream passes the filters. "), makeButton("clear the filters", () => this.view.clear())];
     if (!this.isLive) return [make("p", {}, "There is no stream in this file.")];
     const lines = [make("p", {}, "Waiting for the first stream.")];
+    if (this.facts.selected) lines.push(make("p", { class: "warn" }, `Selected: ${this.facts.selected}.`));
     if (this.facts.skipped) lines.push(make("p", { class: "warn" }, `Skipped so far: ${this.facts.skipped}.`));
     for (const [before, code] of this.facts.hints ?? []) lines.push(make("p", {}, `${before} `, make("code", {}, code)));
     return lines;
