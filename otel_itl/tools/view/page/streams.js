@@ -23,6 +23,11 @@ export function longestStall(stream, now) {
   return Math.max(0, ...lengths);
 }
 
+/* The longest time between two output chunks of a stream, in µs, or its longest stall. */
+export function longestGap(stream, now) {
+  return Math.max((stream.measures?.itl_max ?? 0) * 1e6, longestStall(stream, now));
+}
+
 /* The time to first token in µs: by its figures, or by its chunks while it runs. */
 export function timeToFirstToken(stream) {
   if (stream.measures?.time_to_first_token !== undefined) return stream.measures.time_to_first_token * 1e6;
