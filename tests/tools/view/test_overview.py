@@ -112,6 +112,29 @@ def test_no_window_scrolls_sideways(browser: Browser, save: Save, tmp_path: Path
         browser.resize(1280, 900)
 
 
+SLOW = """
+let clock = performance.now(), drawn = 0;
+performance.now = () => clock;
+window.requestAnimationFrame = () => 0;
+itl.charts.push({ draw() { drawn++; clock += 400; } });
+itl.aggregate.work = () => true;
+for (let frame = 0; frame < 100; frame++) {
+  clock += 50;
+  itl.needsRefresh = true;
+  itl.frame();
+}
+return drawn;
+"""
+
+
+@needs_browser
+def test_charts_of_very_many_streams_leave_time_to_sum_them_up(browser: Browser, save: Save, tmp_path: Path) -> None:
+    browser.open(save([describe(tmp_path, 20)]))
+    browser.wait(ALL)
+    # Of 5 s in frames, and 0.4 s for each time that the charts are drawn.
+    assert browser.run(SLOW) <= 4
+
+
 TICKS = """
 import { timeTicks } from "./axis.js";
 import { formatTime } from "./format.js";

@@ -79,10 +79,11 @@ export function orderRows({ shown, now, facts, parts }, { from, until }, { isByR
   const all = facts.sides && isByRequest ? takeInTurn(parts.map(({ streams }) => streams)) : shown;
   const seen = isByRequest ? all : all.filter((stream) => (stream.start <= until && endOf(stream, now) >= from) || ongoingStall(stream));
   const sizeOf = isByGap ? longestGap : isStallFirst ? longestStall : (stream) => (ongoingStall(stream) ? 1 : 0);
-  const sizes = new Map(seen.map((stream) => [stream, sizeOf(stream, now)]));
-  const isOver = (stream) => sizes.get(stream) > 0;
-  const over = seen.filter(isOver).sort((a, b) => sizes.get(b) - sizes.get(a));
-  return over.length ? [...over, ...seen.filter((stream) => !isOver(stream))] : seen;
+  const isOver = (stream) => sizeOf(stream, now) > 0;
+  const over = seen.filter(isOver);
+  if (!over.length) return seen;
+  const sizes = new Map(over.map((stream) => [stream, sizeOf(stream, now)]));
+  return [...over.sort((a, b) => sizes.get(b) - sizes.get(a)), ...seen.filter((stream) => !isOver(stream))];
 }
 
 /* The first of each list, then the second of each, and so on. */

@@ -21,6 +21,8 @@ import { Theme } from "./theme.js";
 import { Tip } from "./tip.js";
 
 const REFRESH_MS = 500;
+/* Drawing the charts takes at most this part of the time: the rest is for summing up and for the reader. */
+const REFRESH_SHARE = 0.2;
 const IDLE_FRAME_MS = 100;
 
 class Page {
@@ -49,6 +51,7 @@ class Page {
     this.addActions(showHelp);
     this.theme.preference.addEventListener("change", () => this.changeView());
     this.refreshedAt = 0;
+    this.refreshCost = 0;
     this.frames = 0;
     this.changeView();
     requestAnimationFrame(() => this.frame());
@@ -104,7 +107,7 @@ class Page {
     this.frames++;
     const time = performance.now();
     const hasChanged = this.filteredVersion !== this.streams.version;
-    const isDue = time - this.refreshedAt >= REFRESH_MS;
+    const isDue = time - this.refreshedAt >= Math.max(REFRESH_MS, this.refreshCost / REFRESH_SHARE);
     if (this.isFilterChanged || (hasChanged && isDue) || (hasChanged && !this.shown.length)) {
       this.filter();
       this.bar.update(this.streams.all());
@@ -137,6 +140,7 @@ class Page {
     this.summary.updateTotals();
     for (const chart of this.charts) chart.draw();
     this.needsRefresh = isBusy;
+    this.refreshCost = performance.now() - time;
   }
 
   showName() {

@@ -19,7 +19,8 @@ export function ongoingStall(stream) {
 
 /* How long the longest stall of a stream is or was, in µs; 0: it has none. */
 export function longestStall(stream, now) {
-  const lengths = (stream.stalls ?? []).map((stall) => (stall.open ? now - stream.start - stall.at : stall.waited ?? 0));
+  if (!stream.stalls?.length) return 0;
+  const lengths = stream.stalls.map((stall) => (stall.open ? now - stream.start - stall.at : stall.waited ?? 0));
   return Math.max(0, ...lengths);
 }
 
