@@ -44,7 +44,7 @@ class Page {
     this.charts = [
       new HeatMap(byId("heat"), this), new Series(byId("series"), this), new Spectrum(byId("spectrum"), this),
       new Sessions(byId("sessions"), this), new Models(byId("models"), this),
-      new Explain(byId("explain"), this), this.lanes.overview,
+      this.lanes.overview, new Explain(byId("explain"), this),
     ];
     this.detail = new Detail(this);
     const showHelp = listenToKeys(this);

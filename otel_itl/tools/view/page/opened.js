@@ -32,7 +32,7 @@ export function drawOpened(context, colors, parts, { left, width, bottom, height
   const most = parts.reduce((sum, { open }) => open.reduce((more, count) => Math.max(more, count), sum), 1);
   for (const { open, color, streams, range: { from, until } } of parts) {
     const step = width / open.length;
-    context.fillStyle = colors[color ?? "wait"];
+    context.fillStyle = colors[color ?? "faint"];
     open.forEach((count, column) => {
       const size = (count / most) * height;
       if (!color || count) context.fillRect(left + column * step, bottom - size, step + 0.4, color ? 1.5 : size);
