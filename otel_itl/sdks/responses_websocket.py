@@ -142,6 +142,9 @@ class ResponsesWire:
     def _find(self, event: dict[str, Any], kind: str) -> _Response | None:
         """Return the response that an event belongs to; None: one that was not seen to be asked for."""
         lane = event.get("stream_id")
+        if len(self._open) == 1 and "delta" in event:  # nearly every event is one of these
+            only = self._open[0]
+            return only if only.lane == lane and not only.recorder.is_over else None
         found = [response for response in self._open if response.lane == lane and not response.recorder.is_over]
         about = event.get("response")
         response_id = about.get("id") if type(about) is dict else event.get("response_id")
