@@ -149,7 +149,8 @@ class StallDetector:
         return headers - self._requested
 
     def _silence(self, until: int, waited: int, *, is_over: bool) -> Silence:
-        since = self._asked[self._after + 1] if 0 <= self._after < len(self._asked) - 1 else self._began
+        asked = self._asked[self._after + 1 : self._after + 2] if self._after >= 0 else ()
+        since = asked[0] if asked else self._began
         return Silence(self._after, self._phase, since, until, waited, self.threshold, self._is_alive, is_over)
 
     def _start_silence(self, index: int) -> None:
