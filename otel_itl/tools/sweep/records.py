@@ -10,6 +10,7 @@ from math import inf
 from typing import Any
 
 from otel_itl.core.slo import SLO
+from otel_itl.core.timeline import Outcome
 from otel_itl.tools.compare.requests import Request
 from otel_itl.tools.report.certainty import Cause
 from otel_itl.tools.sweep.brakes import INTERRUPTED, RoundEnd
@@ -57,8 +58,10 @@ class DueRequest:
     """Its stream as the page shows it; None: no page was asked for, or the request counts for nothing."""
     stall_causes: Counter[str] = field(default_factory=Counter)
     """Cause of a stall → how many."""
-    exact_tokens: int | None = None
-    """Tokens that its answer was to have; None: an answer ends where it ends."""
+    most_tokens: int | None = None
+    """Tokens that its answer was to have at most; None: it was not sent."""
+    is_exact: bool = False
+    """Its answer was to have exactly as many."""
     held_up: float = 0.0
     """Seconds for which the caller or this machine held the stream up; 0, where that is too little to set it aside."""
     held_up_by: Cause | None = None
@@ -77,8 +80,17 @@ class DueRequest:
     @property
     def is_shorter(self) -> bool:
         """Its answer was to have an exact length, and has fewer tokens."""
-        wanted, measured = self.exact_tokens, self.measured
-        return wanted is not None and measured is not None and 0 < measured.tokens < wanted
+        return self.is_exact and self.measured is not None and 0 < self.measured.tokens < (self.most_tokens or 0)
+
+    @property
+    def is_longer(self) -> bool:
+        """Its answer has more tokens than it was to have at most."""
+        return self.measured is not None and self.most_tokens is not None and self.measured.tokens > self.most_tokens
+
+    @property
+    def is_truncated(self) -> bool:
+        """Its answer ended without a finish reason, and without a failure."""
+        return self.error is None and self.measured is not None and self.measured.outcome is Outcome.TRUNCATED
 
     @property
     def time_to_first_token(self) -> float | None:

@@ -72,7 +72,7 @@ class RequestSender:
                 self.brakes.stop(self.budget.exhausted or "a limit was reached")
             return False
         self._next = None
-        request.exact_tokens = prompt.max_output_tokens if self._client.is_exact else None
+        request.most_tokens, request.is_exact = prompt.max_output_tokens, self._client.is_exact
         request.task = self._loop.create_task(self._send(request, prompt, reservation))
         self._tasks.add(request.task)
         request.task.add_done_callback(partial(self._forget, request, reservation))

@@ -164,7 +164,7 @@ def test_the_size_of_a_prompt_is_estimated_from_the_densest_so_far() -> None:
 
 def test_a_cost_counts_input_and_output_by_their_prices() -> None:
     budget = budget_of(max_cost=1.0, price=Price(3.0, 15.0))
-    reserved = budget.reserve(prompt())
+    reserved = budget.reserve(prompt(max_tokens=40_000))
     assert reserved is not None
     budget.settle(reserved, 100_000, 40_000)
     assert budget.cost == pytest.approx(0.9)

@@ -15,8 +15,9 @@ from otel_itl.tools.sweep.results import Figure, LevelResult, Standing, quantiti
 
 SCHEMA = "otel-itl.sweep.v1"
 _OF_LEVEL = (
-    *("level", "standing", "missed", "is_driver_bound", "concurrency", "max_concurrency", "seconds"),
-    *("due", "set_aside", "set_aside_by", "buffered", "without_token", "error_details"),
+    *("level", "standing", "missed", "doubt", "is_driver_bound", "concurrency", "max_concurrency", "seconds"),
+    *("due", "set_aside", "set_aside_by", "buffered", "without_token", "truncated", "shorter", "longer"),
+    "error_details",
 )
 """Keys of a level that are fields of it."""
 _MISSING = (Standing.BEYOND, Standing.SATURATED)
