@@ -21,6 +21,7 @@ from otel_itl.tools.sweep.plan import (
     DEFAULT_PROMPT_TOKENS,
     DEFAULT_ROUNDS,
     MAX_REQUESTS_ELSEWHERE,
+    MAX_WORKERS,
 )
 
 _MAX_SECONDS = 86_400.0
@@ -93,6 +94,9 @@ def _add_load(sweep: CommandParser) -> None:
     add_option(
         load, "--rounds", rounds, "repeats of each level, in turn (default: %(default)s)", default=DEFAULT_ROUNDS
     )
+    workers = number(int, 1, MAX_WORKERS, "number of processes")
+    of_workers = "processes that send the requests (default: as many as the load needs, up to the CPUs)"
+    add_option(load, "--workers", workers, of_workers)
     warm_up = number(float, 0.0, _MAX_SECONDS, "number of seconds")
     of_warm_up = "seconds at each level before it is measured (default: by the duration of a request)"
     add_option(load, "--warm-up", warm_up, of_warm_up)

@@ -121,6 +121,7 @@ def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
         max_error_share=arguments.max_errors,
         price=price,
         objective=None if arguments.slo is None else _find_objective(arguments.slo, arguments.model),
+        workers=arguments.workers,
         seed=arguments.seed,
         output=arguments.output,
         has_page=arguments.html is not None,

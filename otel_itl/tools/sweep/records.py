@@ -11,6 +11,7 @@ from typing import Any
 
 from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
+from otel_itl.export.file.encoding import Document as OTLPDocument
 from otel_itl.tools.compare.requests import Request
 from otel_itl.tools.report.certainty import Cause
 from otel_itl.tools.sweep.brakes import INTERRUPTED, RoundEnd
@@ -50,6 +51,10 @@ class DueRequest:
     span_id: int | None = None
     span: Any = None
     """The span of the stream, between the stream's end and its being read."""
+    document: OTLPDocument | None = None
+    """The same as OTLP, where another process has measured it."""
+    usage: tuple[int | None, int | None] = (None, None)
+    """Input and output tokens that the endpoint has reported; None: it has not."""
     measured: Request | None = None
     """What was measured of its stream; None: the stream never began."""
     is_buffered: bool = False
