@@ -156,7 +156,10 @@ def _add_dashboards_arguments(dashboards: CommandParser) -> None:
 def _add_report_arguments(report: CommandParser) -> None:
     """Add the arguments of the command `report`."""
     report.add_argument(
-        "files", nargs="+", metavar="FILE", help="OTLP JSON lines, traces and logs, plain or gzip; - is standard input"
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="OTLP JSON lines, traces and logs, plain, .gz or .zst; - is standard input",
     )
     add_flag(report, "--json", "print JSON; docs/report.md has its schema")
     add_option(report, "--as", TOOL, f"latency as another tool would print it: {', '.join(TOOLS)}", dest="tool")
