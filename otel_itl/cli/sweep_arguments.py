@@ -57,6 +57,11 @@ def add_sweep_arguments(sweep: CommandParser) -> None:
     add_option(
         sweep, "--slo", SLO, "the objective: chat, code, agent or TTFT/ITL[@target], as 500ms/50ms (default: none)"
     )
+    sweep.add_argument(
+        "--server-metrics",
+        metavar="URL",
+        help="show the server's own Prometheus metrics beside each level, as http://localhost:8000/metrics",
+    )
     add_flag(sweep, "--yes", "do not ask before a host that is not this machine is swept")
     add_flag(sweep, "--json", "print JSON; docs/sweep.md has its schema")
     sweep.add_argument(

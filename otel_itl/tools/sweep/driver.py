@@ -28,6 +28,7 @@ from otel_itl.tools.sweep.records import Round, Sweep
 from otel_itl.tools.sweep.rounds import TICK, RoundDriver
 from otel_itl.tools.sweep.schedule import Schedule, Search
 from otel_itl.tools.sweep.sender import RequestSender
+from otel_itl.tools.sweep.server_metrics import MetricsReader, Reading
 from otel_itl.tools.sweep.storage import StreamStore
 from otel_itl.tools.view.document import describe_stream
 
@@ -104,6 +105,7 @@ class _Sweeper:
         self.schedule = self._make_schedule()
         self.rounds: list[Round] = []
         self._pool: WorkerPool | None = None
+        self._metrics = None if plan.server_metrics is None else MetricsReader(plan.server_metrics)
         self._tokens = 0
         """Tokens of the answers that measured how long a request takes."""
         self._answers = 0
@@ -174,7 +176,13 @@ class _Sweeper:
         self._round_began = self._clock()
         random = self._make_random(f"{self._level} {self._number}")
         driver = RoundDriver(self._plan, self._sender, duration=duration, report=self._report, random=random)
+        readings: list[Reading] = []
+        watching = None if self._metrics is None else asyncio.ensure_future(self._metrics.watch(readings))
         one = await driver.run(self._level, self._number)
+        if watching is not None:
+            watching.cancel()
+        start, end = one.steady_from or inf, one.steady_until or inf
+        one.server = [reading for reading in readings if start <= reading.moment <= end]
         self._report(Phase.READING)
         if self._pool is not None:
             await self._pool.fetch(one)
@@ -210,6 +218,8 @@ class _Sweeper:
             stop_reason=self._brakes.stop_reason or self.schedule.skipped,
             cost=budget.cost,
             request_count=budget.requests,
+            has_server_metrics=self._metrics is not None,
+            metrics_problem=None if self._metrics is None else self._metrics.problem,
         )
 
     def _make_schedule(self) -> Schedule:

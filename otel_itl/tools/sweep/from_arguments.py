@@ -122,6 +122,7 @@ def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
         price=price,
         objective=None if arguments.slo is None else _find_objective(arguments.slo, arguments.model),
         workers=arguments.workers,
+        server_metrics=arguments.server_metrics,
         seed=arguments.seed,
         output=arguments.output,
         has_page=arguments.html is not None,

@@ -78,6 +78,8 @@ class SweepPlan:
     more than there are CPUs."""
     seed: int = 0
     """Seed of all random choices: the requests of a sweep with the same seed are due at the same moments."""
+    server_metrics: str | None = None
+    """URL of the server's own Prometheus metrics; None: they are not read."""
     output: str | None = None
     """A new file for the streams, as OTLP JSON lines; None: they are kept nowhere."""
     has_page: bool = False

@@ -16,6 +16,7 @@ from otel_itl.tools.compare.requests import Request
 from otel_itl.tools.report.certainty import Cause
 from otel_itl.tools.sweep.brakes import INTERRUPTED, RoundEnd
 from otel_itl.tools.sweep.concurrency import Span
+from otel_itl.tools.sweep.server_metrics import Reading
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -145,6 +146,8 @@ class Round:
     """99th percentile of how late the event loop was, in seconds."""
     host_delay_share: float = 0.0
     """Share of the steady part in which this process waited for a CPU."""
+    server: Sequence[Reading] = ()
+    """The server's own metrics in the steady part."""
     end: RoundEnd | None = None
     """Why the round ended before its time; None: it was driven to its end, or the sweep was stopped."""
     reason: str | None = None
@@ -189,6 +192,10 @@ class Sweep:
     """When the sweep began, on the clock of the driver."""
     stop_reason: str | None = None
     """Why the sweep ended before the last level, in one clause (`--max-requests 500 was reached`); None: it did not."""
+    has_server_metrics: bool = False
+    """The server's own metrics were asked for."""
+    metrics_problem: str | None = None
+    """Why the last reading of these that failed did, in one clause; None: none has failed."""
     request_count: int = 0
     """Requests that were sent, with those that measured how long one takes."""
     cost: float | None = None

@@ -21,6 +21,7 @@ from otel_itl.tools.sweep.attainment import Share
 from otel_itl.tools.sweep.blocks import Block, split_into_blocks
 from otel_itl.tools.sweep.objective import OVER_GAPS, OVER_REQUESTS, measure_shares, meets_objective
 from otel_itl.tools.sweep.records import Round, Sweep
+from otel_itl.tools.sweep.server_metrics import ServerFigures, summarize
 
 DEFAULT_TARGET = 0.99
 """Without an objective the tail that is shown is p99."""
@@ -100,6 +101,8 @@ class LevelResult:
     """Figures of the rounds that this machine could not drive, where there are no others: its delays are in them."""
     stall_causes: Counter[str] = field(default_factory=Counter)
     """Cause of a stall → stalls."""
+    server: ServerFigures | None = None
+    """What the server itself has measured; None: it was not asked, or the level is void."""
     standing: Standing | None = None
     """How it stands to the objective; None: it is void, or not judged yet."""
     missed: str | None = None
@@ -217,6 +220,9 @@ def _compute_rounds(rounds: Sequence[Round], counted: Sequence[Round], sweep: Sw
         without_token=sum(request.time_to_first_token is None for request in judged),
         errors=Counter(request.failure for request in due if request.failure is not None),
         error_details={request.failure or "": request.detail for request in due if request.detail},
+        server=summarize((one.server for one in counted), sweep.model, tail_of(sweep.objective))
+        if sweep.has_server_metrics
+        else None,
         stall_causes=sum((request.stall_causes for request in judged), Counter[str]()),
     )
 
