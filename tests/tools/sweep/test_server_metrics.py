@@ -11,10 +11,9 @@ from math import inf
 from threading import Thread
 
 import pytest
-from rich.console import Console
 
 from otel_itl.tools.command_error import CommandError
-from otel_itl.tools.report.render.terminal import Terminal
+from otel_itl.tools.report.render.terminal import open_terminal
 from otel_itl.tools.sweep import server_metrics
 from otel_itl.tools.sweep.knee import analyze
 from otel_itl.tools.sweep.records import Sweep
@@ -175,7 +174,7 @@ def test_the_table_and_the_json_have_the_servers_figures() -> None:
     rows = dict(describe_server(result.levels))
     assert rows == {"server TTFT p50, ms": ["50.0"], "server TTFT p99, ms": ["99.0"], "server waiting": ["3.00"]}
     out = io.StringIO()
-    print_sweep(result, Terminal(Console(file=out, width=80), is_plain=True))
+    print_sweep(result, open_terminal(out, 80))
     assert "server waiting" in out.getvalue()
     (level,) = json.loads(sweep_to_json(result, "", 0))["levels"]
     assert (level["server"]["ttft_p50"], level["server"]["waiting"]) == (0.05, {"mean": 3.0, "max": 3.0})
