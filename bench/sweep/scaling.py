@@ -42,7 +42,7 @@ def _row(load: int, workers: int, seconds: float) -> list[str]:
     rate = sum(start <= moment < end for job in jobs for moment in job.sent) / (end - start)
     cells = [f"{1e3 * seconds / chunks:.2f}" for seconds in spent]
     lag = f"{1e3 * one.loop_lag_p99:.1f} ms"
-    return [f"{load}", f"{workers}", f"{rate:,.0f}", *cells, lag, one.void_reason or "count"]
+    return [f"{load}", f"{workers}", f"{rate:,.0f}", *cells, lag, "void" if one.void_reason else "count"]
 
 
 def _cpu(of: int) -> float:

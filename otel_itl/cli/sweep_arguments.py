@@ -116,8 +116,6 @@ def _add_brakes(sweep: CommandParser) -> None:
     add_option(brakes, "--max-requests", requests, of_requests)
     add_option(brakes, "--max-tokens", _TOKENS, "use no more tokens than these, input and output together")
     add_option(brakes, "--max-cost", positive("cost"), "cost no more than this; needs --prices")
-    brakes.add_argument(
-        "--prices", metavar="IN,OUT|FILE", help="price of a million tokens, as in=3,out=15, or a JSON file by model"
-    )
+    brakes.add_argument("--prices", metavar="IN,OUT", help="price of a million tokens, as in=3,out=15")
     of_errors = "share of failed requests in a round that ends its level, as 0.1 or 10%% (default)"
     add_option(brakes, "--max-errors", ERROR_SHARE, of_errors, default=DEFAULT_MAX_ERROR_SHARE)

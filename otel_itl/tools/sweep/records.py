@@ -199,7 +199,7 @@ class Sweep:
     request_count: int = 0
     """Requests that were sent, with those that measured how long one takes."""
     cost: float | None = None
-    """What the requests cost by the price table; None: no table was given."""
+    """What the requests cost by `--prices`; None: no price was given."""
 
     @property
     def allowed(self) -> float:

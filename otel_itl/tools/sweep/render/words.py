@@ -274,7 +274,7 @@ def describe_notes(result: SweepResult) -> Iterator[str]:
     if sweep.stop_reason is not None:
         yield f"It ended before the last level: {sweep.stop_reason}."
     if sweep.cost is not None:
-        yield f"By the price table it cost {sweep.cost:,.2f}."
+        yield f"By --prices it cost {sweep.cost:,.2f}."
 
 
 def _describe_caveats(level: LevelResult, result: SweepResult) -> Iterator[str]:
