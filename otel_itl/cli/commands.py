@@ -69,6 +69,14 @@ def run_dashboards(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def run_collector(arguments: argparse.Namespace) -> int:
+    """Run `otel-itl collector-config`, and return its exit code."""
+    from otel_itl.tools.fleet.collector_config import read_configuration
+
+    print(read_configuration(arguments.destination), end="")
+    return 0
+
+
 def run_report(arguments: argparse.Namespace) -> int:
     """Run `otel-itl report`, and return its exit code."""
     _check_report(arguments)
