@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
-        "--write", type=Path, metavar="FOLDER", help="also replace the sections of the pages, FOLDER being the checkout"
+        "--write", type=Path, metavar="FOLDER", help="also replace the sections of the pages in FOLDER, a checkout"
     )
     folder = parser.parse_args(arguments).write
     for run, fixed, page in BENCHMARKS:
