@@ -20,7 +20,7 @@ from fleet import COLLECTOR, ROOT, Program, free_ports, shorten, wait_until
 PAGE = (ROOT / "docs" / "slo-alert.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 COMMANDS = [line for language, code in BLOCKS if language == "bash" for line in code.splitlines()]
-FILES = {"app.py": ("python", "< 60 else", "< 4 else"), "prometheus.yml": ("yaml", "30s", "500ms")}
+FILES = {"app.py": ("python", "< 30 else", "< 4 else"), "prometheus.yml": ("yaml", "30s", "500ms")}
 """File of the page → the language of its block, and what is replaced in it."""
 EXPORT_INTERVAL = "OTEL_METRIC_EXPORT_INTERVAL"
 
