@@ -217,6 +217,8 @@ def _add_view_arguments(view: CommandParser) -> None:
         view, "--keep", kept, "streams that are kept; older ones are let go (default: %(default)s)", default=10_000
     )
     add_flag(view, "--no-open", "do not open a browser")
+    view.add_argument("--by", metavar="KEY", help="split each model by an attribute of the span or its resource")
+    add_selection(view, "those of this session")
 
 
 def _add_compare_arguments(compare: CommandParser) -> None:
