@@ -1,0 +1,228 @@
+"""Finds the session that frameworks and other instrumentations keep in context at the moment of a request.
+
+Nothing is imported and nothing is hooked: a framework is looked up in `sys.modules`, and a variable is read that the
+framework itself sets. Named keys alone are read: others hold text of prompts. An id that a framework makes for one run is
+no session (ADR 0058).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from opentelemetry.context import Context, get_current
+from opentelemetry.trace import get_current_span
+
+from otel_itl.core.conventions import CONVERSATION_ID, SESSION_ID
+
+MAX_ID_LENGTH: Final = 256
+_LANGCHAIN_KEYS: Final = ("thread_id", "session_id", "conversation_id")
+_GENERATED_UUID_VERSIONS: Final = "57"
+"""pydantic-ai makes a UUID 7 for a run without a conversation, in a durable workflow a UUID 5."""
+_UUID_VERSION_AT: Final = 14
+"""The place of the version in the text of a UUID."""
+_SCOPE_WITH_RUN_IDS: Final = "pydantic-ai"
+"""Its spans carry the ids that pydantic-ai makes for single runs."""
+_SESSION_CACHE_KEYS: Final = tuple(f"agents-sdk:{kind}:" for kind in ("session", "conversation", "group"))
+
+
+def as_session_id(value: object) -> str | None:
+    """Return a value as the id of a session; None for what is none: no text, number or UUID, too long, or of lines."""
+    if type(value) is int or isinstance(value, UUID):
+        value = str(value)
+    is_id = isinstance(value, str) and 0 < len(value) <= MAX_ID_LENGTH and value.isprintable()
+    return str(value) if is_id else None
+
+
+# --- OpenTelemetry's context ------------------------------------------------------------------------------------------
+
+
+def _read_traceloop(context: Context) -> Iterable[object]:
+    yield context.get("conversation_id")
+    properties = context.get("association_properties")
+    if isinstance(properties, Mapping):
+        yield properties.get("session_id")
+
+
+class ContextSource(NamedTuple):
+    """An instrumentation that keeps the session in OpenTelemetry's context."""
+
+    name: str
+    """How the documentation names it."""
+    named_by: str
+    """What the application calls there, with the session."""
+    read: Callable[[Context], Iterable[object]]
+    """Returns what may be the id, the best first."""
+
+
+CONTEXT_SOURCES: Final = (
+    ContextSource("OpenInference", "`using_session(…)`", lambda context: (context.get(SESSION_ID),)),
+    ContextSource(
+        "Langfuse",
+        "`propagate_attributes(session_id=…)`",
+        lambda context: (context.get("langfuse.propagated.session_id"),),
+    ),
+    ContextSource(
+        "Traceloop",
+        '`set_conversation_id(…)`, else `set_association_properties({"session_id": …})`',
+        _read_traceloop,
+    ),
+)
+
+
+# --- Frameworks -------------------------------------------------------------------------------------------------------
+
+
+def _read_util_genai(module: Any) -> Iterable[object]:
+    return (module.get_ambient_conversation_id(),)
+
+
+def _read_langchain(module: Any) -> Iterable[object]:
+    config = module.var_child_runnable_config.get() or {}
+    for place in ("configurable", "metadata"):
+        yield from map((config.get(place) or {}).get, _LANGCHAIN_KEYS)
+
+
+def _read_openai_agents(module: Any) -> Iterable[object]:
+    trace = module.get_current_trace()
+    return (getattr(trace, "group_id", None),)
+
+
+def _read_pydantic_ai(module: Any) -> Iterable[object]:
+    run = module.get_current_run_context()
+    session_id = None if run is None else as_session_id(run.conversation_id)
+    if session_id is not None and (not _may_be_generated(session_id) or _is_carried_on(run)):
+        yield session_id
+
+
+def _may_be_generated(session_id: str) -> bool:
+    """Return whether pydantic-ai may have made an id for one run, by its form."""
+    is_uuid = len(session_id) == len(str(UUID(int=0)))
+    return is_uuid and session_id[_UUID_VERSION_AT] in _GENERATED_UUID_VERSIONS
+
+
+def _is_carried_on(run: Any) -> bool:
+    """Return whether a run goes on with a conversation: an earlier run has left messages of it."""
+    return any(
+        message.conversation_id == run.conversation_id and message.run_id not in {None, run.run_id}
+        for message in run.messages
+    )
+
+
+def _read_llama_index(module: Any) -> Iterable[object]:
+    return (module.active_instrument_tags.get().get("session_id"),)
+
+
+def _read_autogen(module: Any) -> Iterable[object]:
+    agent = module.MessageHandlerContext._MESSAGE_HANDLER_CONTEXT.get(None)  # noqa: SLF001 - the public one raises
+    # Only the agents of a team have its id in their type; of others the key may be "default".
+    if agent is not None and agent.type.endswith(f"_{agent.key}"):
+        yield agent.key
+
+
+class FrameworkSource(NamedTuple):
+    """A framework that keeps the session in a variable of its own."""
+
+    name: str
+    """How the documentation names it."""
+    named_by: str
+    """Where the application names the session there."""
+    module: str
+    """Its module that has the variable: looked up, never imported."""
+    read: Callable[[Any], Iterable[object]]
+    """Returns what may be the id, the best first; gets the module."""
+
+
+FRAMEWORK_SOURCES: Final = (
+    FrameworkSource(
+        "OpenTelemetry's GenAI instrumentations",
+        "`conversation_id=…` of their handlers",
+        "opentelemetry.util.genai._conversation_context",
+        _read_util_genai,
+    ),
+    FrameworkSource(
+        "LangChain, LangGraph",
+        "`thread_id`, else `session_id`, else `conversation_id`, in `configurable` or `metadata` of the config",
+        "langchain_core.runnables.config",
+        _read_langchain,
+    ),
+    FrameworkSource(
+        "OpenAI Agents",
+        "`RunConfig(group_id=…)`, `trace(group_id=…)`",
+        "agents.tracing",
+        _read_openai_agents,
+    ),
+    FrameworkSource(
+        "Pydantic AI",
+        "`conversation_id=…` of a run, or the `message_history` of an earlier one",
+        "pydantic_ai._run_context",
+        _read_pydantic_ai,
+    ),
+    FrameworkSource(
+        "LlamaIndex",
+        '`instrument_tags({"session_id": …})`',
+        "llama_index_instrumentation.dispatcher",
+        _read_llama_index,
+    ),
+    FrameworkSource(
+        "AutoGen",
+        "a team: the team's own id",
+        "autogen_core._message_handler_context",
+        _read_autogen,
+    ),
+)
+
+
+# --- All of them ------------------------------------------------------------------------------------------------------
+
+
+def find_kept_session() -> str | None:
+    """Return the session that is kept in context here; None: there is none. Never raises.
+
+    A framework whose variable has another form than those that were tested keeps none.
+    """
+    context = get_current()
+    for in_context in CONTEXT_SOURCES if context else ():
+        session_id = _first_id(in_context.read, context)
+        if session_id is not None:
+            return session_id
+    for framework in FRAMEWORK_SOURCES:
+        module = sys.modules.get(framework.module)
+        session_id = None if module is None else _first_id(framework.read, module)
+        if session_id is not None:
+            return session_id
+    return _first_id(_read_span, get_current_span(context)) if context else None
+
+
+def _read_span(span: Any) -> Iterable[object]:
+    """Return what may be the id among the attributes of a span that records."""
+    attributes = getattr(span, "attributes", None)
+    if attributes and span.instrumentation_scope.name != _SCOPE_WITH_RUN_IDS:
+        yield from (attributes.get(SESSION_ID), attributes.get(CONVERSATION_ID))
+
+
+def find_field_session(body: Mapping[str, Any]) -> str | None:
+    """Return the session that a request names by a field that its provider defines; None: there is none. Never raises.
+
+    That is OpenAI's `conversation`, and the cache key that OpenAI Agents derives from a session, not that of a run.
+    """
+    try:
+        conversation, cache_key = body.get("conversation"), body.get("prompt_cache_key")
+        if isinstance(conversation, Mapping):
+            conversation = conversation.get("id")
+    except Exception:  # noqa: BLE001 - the application's object
+        return None
+    if isinstance(conversation, str) and conversation.startswith("conv_"):
+        return as_session_id(conversation)
+    is_of_session = isinstance(cache_key, str) and cache_key.startswith(_SESSION_CACHE_KEYS)
+    return as_session_id(cache_key) if is_of_session else None
+
+
+def _first_id(read: Callable[[Any], Iterable[object]], source: Any) -> str | None:
+    """Return the first id that is read from a source; None: there is none, or its code raised."""
+    try:
+        return next(filter(None, map(as_session_id, read(source))), None)
+    except Exception:  # noqa: BLE001 - another project's code
+        return None
