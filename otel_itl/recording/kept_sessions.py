@@ -1,8 +1,8 @@
 """Finds the session that frameworks and other instrumentations keep in context at the moment of a request.
 
 Nothing is imported and nothing is hooked: a framework is looked up in `sys.modules`, and a variable is read that the
-framework itself sets. Named keys alone are read: others hold text of prompts. An id that a framework makes for one run is
-no session (ADR 0058).
+framework itself sets. Named keys alone are read: others hold text of prompts. An id that a framework makes for one run
+is no session (ADR 0058).
 """
 
 from __future__ import annotations

@@ -1,0 +1,81 @@
+"""A request belongs to the session that a framework or another instrumentation keeps, with no code for that: R16."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from beside import Pair
+from keeping import KEEPING, Keeping, ask_both
+
+from otel_itl.testing import ScriptedServer
+
+PROGRAM = """
+import asyncio, json, sys
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+import otel_itl
+from keeping import KEEPING, ask_both
+
+spans, provider = InMemorySpanExporter(), TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(spans))
+trace.set_tracer_provider(provider)
+otel_itl.instrument()
+(keeping,) = [each for each in KEEPING if str(each) == sys.argv[1]]
+expected = asyncio.run(ask_both(keeping, sys.argv[2]))
+ours = [span for span in spans.get_finished_spans() if "itl.output_chunk.count" in span.attributes]
+shown = [[span.attributes["gen_ai.request.model"], span.attributes.get("session.id")] for span in ours]
+print(json.dumps([expected, shown]))
+"""
+
+
+def missing(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is None
+    except ModuleNotFoundError:
+        return True
+
+
+def case(keeping: Keeping) -> Any:
+    skip = pytest.mark.skipif(missing(keeping.module), reason=f"{keeping.package} is not installed")
+    return pytest.param(keeping, id=str(keeping), marks=skip)
+
+
+def program_shows(keeping: Keeping, url: str) -> Any:
+    """Stream in a process whose global tracer provider records."""
+    here = Path(__file__).parent
+    paths = os.pathsep.join([str(here), str(here.parents[1]), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM, str(keeping), url],
+        env={**os.environ, "PYTHONPATH": paths, "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("keeping", [case(keeping) for keeping in KEEPING])
+def test_each_of_two_sessions_at_once_has_its_own_requests_and_no_others(keeping: Keeping, pair: Pair) -> None:
+    with ScriptedServer() as server:
+        for model in keeping.models:
+            server.always(keeping.reply.reply(3, gaps=0.005), model=model)
+        if keeping.needs_global_provider:
+            expected, shown = program_shows(keeping, server.openai_url)
+        else:
+            pair.put_on("ours")
+            expected = asyncio.run(ask_both(keeping, server.openai_url))
+            pair.records()
+            attributes = [dict(span.attributes) for span in pair.spans("otel_itl")]
+            shown = [(found["gen_ai.request.model"], found.get("session.id")) for found in attributes]
+        asked = len(server.exchanges)
+    assert (set(map(tuple, shown)), len(shown)) == (set(expected.items()), asked)
