@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from opentelemetry.context import Context, get_current
+from opentelemetry.context import get_current
 from opentelemetry.trace import get_current_span
 
 from otel_itl.core.conventions import CONVERSATION_ID, SESSION_ID
@@ -39,13 +39,6 @@ def as_session_id(value: object) -> str | None:
 # --- OpenTelemetry's context ------------------------------------------------------------------------------------------
 
 
-def _read_traceloop(context: Context) -> Iterable[object]:
-    yield context.get("conversation_id")
-    properties = context.get("association_properties")
-    if isinstance(properties, Mapping):
-        yield properties.get("session_id")
-
-
 class ContextSource(NamedTuple):
     """An instrumentation that keeps the session in OpenTelemetry's context."""
 
@@ -53,23 +46,24 @@ class ContextSource(NamedTuple):
     """How the documentation names it."""
     named_by: str
     """What the application calls there, with the session."""
-    read: Callable[[Context], Iterable[object]]
-    """Returns what may be the id, the best first."""
+    key: str
+    """Its key in the context."""
+    read: Callable[[Any], Iterable[object]] = lambda value: (value,)
+    """Returns what may be the id; gets the value of the key."""
 
 
 CONTEXT_SOURCES: Final = (
-    ContextSource("OpenInference", "`using_session(…)`", lambda context: (context.get(SESSION_ID),)),
-    ContextSource(
-        "Langfuse",
-        "`propagate_attributes(session_id=…)`",
-        lambda context: (context.get("langfuse.propagated.session_id"),),
-    ),
+    ContextSource("OpenInference", "`using_session(…)`", SESSION_ID),
+    ContextSource("Langfuse", "`propagate_attributes(session_id=…)`", "langfuse.propagated.session_id"),
+    ContextSource("Traceloop", "`set_conversation_id(…)`", "conversation_id"),
     ContextSource(
         "Traceloop",
-        '`set_conversation_id(…)`, else `set_association_properties({"session_id": …})`',
-        _read_traceloop,
+        '`set_association_properties({"session_id": …})`',
+        "association_properties",
+        lambda properties: (properties.get("session_id"),),
     ),
 )
+_CONTEXT_KEYS: Final = frozenset(source.key for source in CONTEXT_SOURCES)
 
 
 # --- Frameworks -------------------------------------------------------------------------------------------------------
@@ -175,6 +169,9 @@ FRAMEWORK_SOURCES: Final = (
 )
 
 
+_MODULES: Final = frozenset(source.module for source in FRAMEWORK_SOURCES)
+
+
 # --- All of them ------------------------------------------------------------------------------------------------------
 
 
@@ -184,23 +181,34 @@ def find_kept_session() -> str | None:
     A framework whose variable has another form than those that were tested keeps none.
     """
     context = get_current()
-    for in_context in CONTEXT_SOURCES if context else ():
-        session_id = _first_id(in_context.read, context)
-        if session_id is not None:
-            return session_id
-    for framework in FRAMEWORK_SOURCES:
-        module = sys.modules.get(framework.module)
-        session_id = None if module is None else _first_id(framework.read, module)
-        if session_id is not None:
-            return session_id
-    return _first_id(_read_span, get_current_span(context)) if context else None
+    if not _CONTEXT_KEYS.isdisjoint(context):
+        for in_context in CONTEXT_SOURCES:
+            value = context.get(in_context.key)
+            session_id = None if value is None else _first_id(in_context.read, value)
+            if session_id is not None:
+                return session_id
+    if not sys.modules.keys().isdisjoint(_MODULES):
+        for framework in FRAMEWORK_SOURCES:
+            module = sys.modules.get(framework.module)
+            session_id = None if module is None else _first_id(framework.read, module)
+            if session_id is not None:
+                return session_id
+    return _find_on_span(get_current_span(context)) if context else None
 
 
-def _read_span(span: Any) -> Iterable[object]:
-    """Return what may be the id among the attributes of a span that records."""
+def _find_on_span(span: Any) -> str | None:
+    """Return the session that a span carries, if it records; None: it carries none."""
     attributes = getattr(span, "attributes", None)
-    if attributes and span.instrumentation_scope.name != _SCOPE_WITH_RUN_IDS:
-        yield from (attributes.get(SESSION_ID), attributes.get(CONVERSATION_ID))
+    if not attributes:
+        return None
+    for key in (SESSION_ID, CONVERSATION_ID):
+        try:
+            session_id = as_session_id(attributes[key])
+            if session_id is not None and span.instrumentation_scope.name != _SCOPE_WITH_RUN_IDS:
+                return session_id
+        except Exception:  # noqa: BLE001, S112 - nearly always a KeyError, which `get()` would raise as well, and slower
+            continue
+    return None
 
 
 def find_field_session(body: Mapping[str, Any]) -> str | None:
@@ -210,7 +218,7 @@ def find_field_session(body: Mapping[str, Any]) -> str | None:
     """
     try:
         conversation, cache_key = body.get("conversation"), body.get("prompt_cache_key")
-        if isinstance(conversation, Mapping):
+        if conversation is not None and not isinstance(conversation, str):
             conversation = conversation.get("id")
     except Exception:  # noqa: BLE001 - the application's object
         return None
@@ -223,6 +231,10 @@ def find_field_session(body: Mapping[str, Any]) -> str | None:
 def _first_id(read: Callable[[Any], Iterable[object]], source: Any) -> str | None:
     """Return the first id that is read from a source; None: there is none, or its code raised."""
     try:
-        return next(filter(None, map(as_session_id, read(source))), None)
+        for value in read(source):
+            session_id = None if value is None else as_session_id(value)
+            if session_id is not None:
+                return session_id
     except Exception:  # noqa: BLE001 - another project's code
         return None
+    return None

@@ -9,13 +9,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from beside import Pair
 from keeping import KEEPING, Keeping, ask_both
 
 from otel_itl.testing import ScriptedServer
+
+if TYPE_CHECKING:
+    from beside import Pair
 
 PROGRAM = """
 import asyncio, json, sys
