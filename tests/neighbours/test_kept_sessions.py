@@ -1,4 +1,4 @@
-"""A request belongs to the session that a framework or another instrumentation keeps, with no code for that: R16."""
+"""A request belongs to the session that a framework or another instrumentation keeps, with no code for that."""
 
 from __future__ import annotations
 

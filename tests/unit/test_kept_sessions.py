@@ -1,4 +1,4 @@
-"""Which session frameworks and instrumentations keep in context: which value counts, in which order, and which is none."""
+"""Which session frameworks and instrumentations keep in context: which value counts, in which order, what is none."""
 
 from __future__ import annotations
 
@@ -163,7 +163,6 @@ def test_the_conversation_of_opentelemetrys_genai_instrumentations_is_the_sessio
     assert find_kept_session() == "a"
 
 
-@pytest.mark.requirement("R16")
 @pytest.mark.parametrize("source", FRAMEWORK_SOURCES, ids=lambda source: source.module)
 def test_a_framework_of_another_form_keeps_none_and_hides_no_other(keep: Keep, source: Any) -> None:
     keep(source.module)
@@ -233,7 +232,6 @@ def test_a_field_that_the_provider_or_openai_agents_defines_names_the_session(bo
     assert find_field_session(body) == expected
 
 
-@pytest.mark.requirement("R16")
 def test_a_body_that_cannot_be_read_names_none() -> None:
     assert find_field_session(SimpleNamespace()) is None  # type: ignore[arg-type]
 
