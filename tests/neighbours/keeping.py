@@ -423,21 +423,25 @@ def traceloop_conversation(url: str, model: str, session: str) -> None:
         context.detach(token)
 
 
-_LANGCHAIN = ("langchain-core", "langgraph", "LangChain, LangGraph")
+_LANGCHAIN = ("langgraph", "langgraph", "LangChain, LangGraph")
 _AGENTS = ("openai-agents", "agents", "OpenAI Agents")
 _PYDANTIC = ("pydantic-ai-slim", "pydantic_ai", "Pydantic AI")
-_LLAMA = ("llama-index-core", "llama_index.llms.openai", "LlamaIndex")
+_LLAMA = ("llama-index-llms-openai", "llama_index.llms.openai", "LlamaIndex")
 _AUTOGEN = ("autogen-agentchat", "autogen_agentchat", "AutoGen")
 _LANGFUSE = ("langfuse", "langfuse", "Langfuse")
 _TRACELOOP = ("traceloop-sdk", "traceloop.sdk", "Traceloop")
-_OPENINFERENCE = ("openinference-instrumentation", "openinference.instrumentation", "OpenInference")
-_UTIL_GENAI = ("opentelemetry-util-genai", "opentelemetry.util.genai", "OpenTelemetry's GenAI instrumentations")
+_OPENINFERENCE = ("openinference-instrumentation-openai", "openinference.instrumentation", "OpenInference")
+_UTIL_GENAI = (
+    "opentelemetry-instrumentation-genai-openai",
+    "opentelemetry.util.genai",
+    "OpenTelemetry's GenAI instrumentations",
+)
 
 KEEPING: Final = (
     Keeping(*_OPENINFERENCE, "`using_session()`", openinference),
-    Keeping(*_OPENINFERENCE, "`using_session()`, async", openinference_async),
+    Keeping(*_OPENINFERENCE, "`using_session()` around an asynchronous stream", openinference_async),
     Keeping(*_LANGFUSE, "`propagate_attributes()`", langfuse),
-    Keeping(*_LANGFUSE, "`propagate_attributes(as_baggage=True)`, in another process", langfuse_baggage),
+    Keeping(*_LANGFUSE, "`propagate_attributes(as_baggage=True)` in another process", langfuse_baggage),
     Keeping(*_TRACELOOP, "`set_association_properties()`", traceloop),
     Keeping(*_TRACELOOP, "`set_conversation_id()`", traceloop_conversation),
     Keeping(*_UTIL_GENAI, "its context", util_genai),
@@ -448,9 +452,9 @@ KEEPING: Final = (
     Keeping(*_LANGCHAIN, "`chain.stream()` with `metadata`", langchain_chain),
     Keeping(*_LANGCHAIN, "`ChatOpenAI.stream(config)` without a chain", langchain_direct, no_session),
     Keeping(*_AGENTS, "`RunConfig(group_id=…)`", agents_group),
-    Keeping(*_AGENTS, "`trace(group_id=…)`, two runs", agents_trace),
-    Keeping(*_AGENTS, "`session=SQLiteSession(…)`, OpenAI's own address", agents_session, hashed_session),
-    Keeping(*_AGENTS, "`session=SQLiteSession(…)`, another address", agents_elsewhere, no_session),
+    Keeping(*_AGENTS, "`trace(group_id=…)` around two runs", agents_trace),
+    Keeping(*_AGENTS, "`session=SQLiteSession(…)` at OpenAI's own address", agents_session, hashed_session),
+    Keeping(*_AGENTS, "`session=SQLiteSession(…)` at another address", agents_elsewhere, no_session),
     Keeping(*_AGENTS, "a run without any of them", agents_run, no_session),
     Keeping(*_PYDANTIC, "`run_stream(conversation_id=…)`", pydantic_ai),
     Keeping(*_PYDANTIC, "`run_stream_sync(conversation_id=…)`", pydantic_ai_sync),

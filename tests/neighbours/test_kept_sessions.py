@@ -6,15 +6,16 @@ import asyncio
 import importlib.util
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from keeping import KEEPING, Keeping, ask_both
+from keeping import HELLO, KEEPING, Keeping, _pydantic_agent, ask_both
 
-from otel_itl.testing import ScriptedServer
+from otel_itl.testing import ScriptedServer, chat
 
 if TYPE_CHECKING:
     from beside import Pair
@@ -81,3 +82,37 @@ def test_each_of_two_sessions_at_once_has_its_own_requests_and_no_others(keeping
             shown = [(found["gen_ai.request.model"], found.get("session.id")) for found in attributes]
         asked = len(server.exchanges)
     assert (set(map(tuple, shown)), len(shown)) == (set(expected.items()), asked)
+
+
+@pytest.mark.skipif(missing("pydantic_ai.models.openai"), reason="pydantic-ai-slim is not installed")
+def test_a_run_of_pydantic_ai_is_in_the_conversation_that_it_continues_and_the_first_is_in_none(pair: Pair) -> None:
+    from pydantic_ai.models.instrumented import InstrumentationSettings
+
+    captured = pair.captured
+
+    async def ask(url: str) -> str:
+        agent = _pydantic_agent(url, "gpt-4o")
+        # Its own spans carry the id in any case.
+        agent.instrument = InstrumentationSettings(
+            tracer_provider=captured.tracer_provider, meter_provider=captured.meter_provider
+        )
+        history: Any = None
+        for _ in range(2):
+            async with agent.run_stream(HELLO, message_history=history) as result:
+                await result.get_output()
+            history = result.all_messages()
+        return str(history[-1].conversation_id)
+
+    with ScriptedServer(chat.reply(3), chat.reply(3)) as server:
+        pair.put_on("ours")
+        conversation = asyncio.run(ask(server.openai_url))
+    pair.records()
+    shown = [dict(span.attributes).get("session.id") for span in pair.spans("otel_itl")]
+    assert shown == [None, conversation]
+
+
+def test_the_table_of_kept_sessions_is_current() -> None:
+    """If not: `python docs/generate_sessions.py`."""
+    docs = Path(__file__).parents[2] / "docs"
+    text = (docs / "sessions.md").read_text(encoding="utf-8")
+    assert text == runpy.run_path(str(docs / "generate_sessions.py"))["page"](text)
