@@ -21,10 +21,10 @@ MAX_ID_LENGTH: Final = 256
 _LANGCHAIN_KEYS: Final = ("thread_id", "session_id", "conversation_id")
 _GENERATED_UUID_VERSIONS: Final = "57"
 """pydantic-ai makes a UUID 7 for a run without a conversation, in a durable workflow a UUID 5."""
+_UUID_LENGTH: Final = 36
 _UUID_VERSION_AT: Final = 14
 """The place of the version in the text of a UUID."""
-_SCOPE_WITH_RUN_IDS: Final = "pydantic-ai"
-"""Its spans carry the ids that pydantic-ai makes for single runs."""
+_PYDANTIC_AI: Final = "pydantic_ai._run_context"
 _SESSION_CACHE_KEYS: Final = tuple(f"agents-sdk:{kind}:" for kind in ("session", "conversation", "group"))
 
 
@@ -87,22 +87,29 @@ def _read_openai_agents(module: Any) -> Iterable[object]:
 def _read_pydantic_ai(module: Any) -> Iterable[object]:
     run = module.get_current_run_context()
     session_id = None if run is None else as_session_id(run.conversation_id)
-    if session_id is not None and (not _may_be_generated(session_id) or _is_carried_on(run)):
-        yield session_id
+    return () if session_id is None or is_made_for_run(session_id) else (session_id,)
 
 
-def _may_be_generated(session_id: str) -> bool:
-    """Return whether pydantic-ai may have made an id for one run, by its form."""
-    is_uuid = len(session_id) == len(str(UUID(int=0)))
-    return is_uuid and session_id[_UUID_VERSION_AT] in _GENERATED_UUID_VERSIONS
+def is_made_for_run(session_id: str) -> bool:
+    """Return whether pydantic-ai has made an id for the one run that asks here. Never raises.
 
-
-def _is_carried_on(run: Any) -> bool:
-    """Return whether a run goes on with a conversation: an earlier run has left messages of it."""
-    return any(
-        message.conversation_id == run.conversation_id and message.run_id not in {None, run.run_id}
-        for message in run.messages
-    )
+    It puts the id on its spans and into the baggage, too. An id that an earlier run has left in the message history is
+    that of a conversation, which this run continues.
+    """
+    module = sys.modules.get(_PYDANTIC_AI)
+    is_uuid = len(session_id) == _UUID_LENGTH and session_id[_UUID_VERSION_AT] in _GENERATED_UUID_VERSIONS
+    if module is None or not is_uuid:
+        return False
+    try:
+        run = module.get_current_run_context()
+        if run is None or run.conversation_id != session_id:
+            return False
+        return not any(
+            message.conversation_id == session_id and message.run_id not in {None, run.run_id}
+            for message in run.messages
+        )
+    except Exception:  # noqa: BLE001 - another project's code
+        return False
 
 
 def _read_llama_index(module: Any) -> Iterable[object]:
@@ -151,7 +158,7 @@ FRAMEWORK_SOURCES: Final = (
     FrameworkSource(
         "Pydantic AI",
         "`conversation_id=…` of a run, or the `message_history` of an earlier one",
-        "pydantic_ai._run_context",
+        _PYDANTIC_AI,
         _read_pydantic_ai,
     ),
     FrameworkSource(
@@ -204,7 +211,7 @@ def _find_on_span(span: Any) -> str | None:
     for key in (SESSION_ID, CONVERSATION_ID):
         try:
             session_id = as_session_id(attributes[key])
-            if session_id is not None and span.instrumentation_scope.name != _SCOPE_WITH_RUN_IDS:
+            if session_id is not None and not is_made_for_run(session_id):
                 return session_id
         except Exception:  # noqa: BLE001, S112 - nearly always a KeyError, which `get()` would raise as well, and slower
             continue

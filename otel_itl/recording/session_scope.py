@@ -10,7 +10,12 @@ from typing import Any, Final
 from opentelemetry import baggage
 
 from otel_itl.core.conventions import CONVERSATION_ID, SESSION_ID
-from otel_itl.recording.kept_sessions import MAX_ID_LENGTH, find_field_session, find_kept_session
+from otel_itl.recording.kept_sessions import (
+    MAX_ID_LENGTH,
+    find_field_session,
+    find_kept_session,
+    is_made_for_run,
+)
 
 _BAGGAGE_KEYS: Final = (SESSION_ID, CONVERSATION_ID, "langfuse_session_id")
 _session: ContextVar[str | None] = ContextVar("otel_itl_session", default=None)
@@ -62,5 +67,6 @@ def find_session(request_session: str | None, body: Mapping[str, Any]) -> str | 
 def _find_in_baggage() -> str | None:
     """Return the session that the baggage carries, cut to the longest that is accepted; None: there is none."""
     carried = baggage.get_all()
-    found = map(carried.get, _BAGGAGE_KEYS) if carried else ()
-    return next((value[:MAX_ID_LENGTH] for value in found if isinstance(value, str) and value), None)
+    found = (carried.get(key) for key in _BAGGAGE_KEYS) if carried else ()
+    ids = (value[:MAX_ID_LENGTH] for value in found if isinstance(value, str) and value)
+    return next((session_id for session_id in ids if not is_made_for_run(session_id)), None)

@@ -103,7 +103,7 @@ def test_a_run_of_pydantic_ai_is_in_the_conversation_that_it_continues_and_the_f
             history = result.all_messages()
         return str(history[-1].conversation_id)
 
-    with ScriptedServer(chat.reply(3), chat.reply(3)) as server:
+    with ScriptedServer(chat.reply(3)) as server:
         pair.put_on("ours")
         conversation = asyncio.run(ask(server.openai_url))
     pair.records()

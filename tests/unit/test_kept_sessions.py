@@ -207,9 +207,13 @@ def test_the_current_span_names_the_session(attribute: str) -> None:
         assert find_kept_session() == "a"
 
 
-def test_a_span_of_pydantic_ai_names_none_as_its_ids_may_be_of_a_run() -> None:
+def test_an_id_that_pydantic_ai_made_for_one_run_is_none_on_a_span_and_in_the_baggage_either(keep: Keep) -> None:
+    keep_pydantic(keep, UUID7)
+    token = context.attach(baggage.set_baggage("gen_ai.conversation.id", UUID7))
     with in_span("pydantic-ai", gen_ai_conversation_id=UUID7):
-        assert find_kept_session() is None
+        found = find_session(None, {})
+    context.detach(token)
+    assert found is None
 
 
 # --- The request ----------------------------------------------------------------------------------------------------
