@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from keeping import HELLO, KEEPING, Keeping, _pydantic_agent, ask_both
+from keeping import HELLO, KEEPING, Keeping, _pydantic_agent, ask_both, astream, stream
 
 from otel_itl.testing import ScriptedServer, chat
 
@@ -82,6 +82,27 @@ def test_each_of_two_sessions_at_once_has_its_own_requests_and_no_others(keeping
             shown = [(found["gen_ai.request.model"], found.get("session.id")) for found in attributes]
         asked = len(server.exchanges)
     assert (set(map(tuple, shown)), len(shown)) == (set(expected.items()), asked)
+
+
+OPENAI = [case(keeping) for keeping in KEEPING if not keeping.needs_global_provider]
+
+
+@pytest.mark.parametrize("keeping", OPENAI)
+def test_what_follows_in_the_same_thread_or_task_belongs_to_no_session(keeping: Keeping, pair: Pair) -> None:
+    async def ask(url: str) -> None:
+        await keeping.ask(url, "gpt-4o", "session")
+        await astream(url, "gpt-4o-mini")
+
+    with ScriptedServer(chat.reply(3)) as server:
+        pair.put_on("ours")
+        if asyncio.iscoroutinefunction(keeping.ask):
+            asyncio.run(ask(server.openai_url))
+        else:
+            keeping.ask(server.openai_url, "gpt-4o", "session")
+            stream(server.openai_url, "gpt-4o-mini")
+    pair.records()
+    last = dict(pair.spans("otel_itl")[-1].attributes)
+    assert (last["gen_ai.request.model"], last.get("session.id")) == ("gpt-4o-mini", None)
 
 
 @pytest.mark.skipif(missing("pydantic_ai.models.openai"), reason="pydantic-ai-slim is not installed")
