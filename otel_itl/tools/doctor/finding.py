@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class State(str, Enum):
@@ -12,6 +13,10 @@ class State(str, Enum):
     FINE = "fine"
     NOTE = "note"
     WRONG = "wrong"
+
+
+_SUBJECTS: Final = frozenset({"program", "streams", "scripted stream"})
+"""The topics that are what their findings are about."""
 
 
 class Check(NamedTuple):
@@ -25,9 +30,19 @@ class Check(NamedTuple):
     remedy: str | None = None
     """What to do; there is one exactly where the state is `wrong`."""
 
+    @property
+    def subject(self) -> str:
+        """What the finding is about, for a reader who has not read its topic."""
+        return self.topic if self.topic in _SUBJECTS else self.name
+
 
 Finding = tuple[str, State, str, str | None]
 """A check without its topic."""
+
+
+def put_wrong_first(checks: Iterable[Check]) -> list[Check]:
+    """Return findings with those first that are not fine; else in their order."""
+    return sorted(checks, key=lambda check: check.state is not State.WRONG)
 
 
 def fine(name: str, finding: str) -> Finding:

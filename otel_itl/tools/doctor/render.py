@@ -18,13 +18,15 @@ SCHEMA_VERSION: Final = 1
 
 _MARKS: Final = {State.FINE: ("✓", "ok"), State.NOTE: ("·", "-"), State.WRONG: ("✗", "NO")}
 """State → its mark, and the one for a terminal of ASCII."""
+_NOT_FINE: Final = "not fine"
+"""The heading of what is wrong, of whatever topic."""
 _STYLES: Final = {State.FINE: "green", State.NOTE: "dim", State.WRONG: "bold red"}
 
 
 def print_checks(checks: Sequence[Check], terminal: Terminal) -> None:
-    """Print the findings by topic, each remedy under its finding, and a last line that sums up."""
+    """Print what is not fine, each remedy under its finding; the other findings by topic; a last line that sums up."""
     parts: list[Any] = []
-    for topic, members in groupby(checks, lambda check: check.topic):
+    for topic, members in groupby(checks, lambda check: _NOT_FINE if check.state is State.WRONG else check.topic):
         parts += [Text(f"\n{topic}", style="bold"), _table(list(members), terminal)]
     wrong = sum(check.state is State.WRONG for check in checks)
     summary = "all is fine" if not wrong else f"{wrong} {'thing is' if wrong == 1 else 'things are'} not fine"
@@ -50,13 +52,12 @@ def _table(checks: Sequence[Check], terminal: Terminal) -> Table:
     """Return the lines of one topic."""
     table = Table.grid(padding=(0, 1), expand=False)
     table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    arrow = "->" if terminal.is_plain else "→"
     for check in checks:
-        style = _STYLES[check.state]
-        mark = _MARKS[check.state][terminal.is_plain]
-        table.add_row(Text(f"  {mark}", style=style), check.name, Text(check.finding))
-        if check.remedy is not None:
-            arrow = "->" if terminal.is_plain else "→"
-            table.add_row("", "", Text(f"{arrow} {check.remedy}", style="yellow"))
+        mark = Text(f"  {_MARKS[check.state][terminal.is_plain]}", style=_STYLES[check.state])
+        if check.remedy is None:
+            table.add_row(mark, check.name, Text(check.finding))
+        else:
+            table.add_row(mark, Text(f"{check.subject}: {check.finding}"))
+            table.add_row("", Text(f"{arrow} {check.remedy}", style="yellow"))
     return table

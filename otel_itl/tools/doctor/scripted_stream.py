@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 from otel_itl.core import conventions
@@ -22,8 +21,6 @@ _FLAGS: Final = {
     conventions.BURST_BUFFERED: Flag.BUFFERED,
 }
 """Span attribute → what it marks."""
-FLUSH_MILLISECONDS: Final = 3_000
-"""How long the exporters have to send the span."""
 
 
 def scripts() -> dict[str, Script]:
@@ -73,14 +70,6 @@ def send_scripted_stream(server_url: str, names: Iterable[str]) -> StreamFacts |
         ttft_uncertainty=attributes.get(conventions.TIME_TO_FIRST_TOKEN_UNCERTAINTY),
         flags=[flag.value for attribute, flag in _FLAGS.items() if attributes.get(attribute) is True],
     )
-
-
-def flush_span() -> None:
-    """Have the span of the scripted stream exported, so that it can be looked for at once."""
-    with suppress(Exception):  # a provider of another make
-        chosen = runtime.connection.chosen
-        if chosen is not None:
-            chosen[0].force_flush(FLUSH_MILLISECONDS)
 
 
 def _span_of_open_stream() -> Any:
