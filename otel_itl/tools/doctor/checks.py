@@ -95,13 +95,13 @@ def _check_sdks(facts: Facts) -> Iterator[Finding]:
             yield note(sdk.name, f"is also wrapped by {origin}: {', '.join(functions)}")
     if not any(sdk.version for sdk in facts.sdks):
         yield wrong(
-            "supported",
+            "SDK",
             "no supported SDK is installed",
             "pip install 'otel-itl[openai]' (docs/supported.md has the others), or use otel_itl.observe()",
         )
     elif facts.streams is not None and not any(sdk.is_imported for sdk in facts.sdks):
         yield wrong(
-            "supported",
+            "SDK",
             f"the program has imported no supported SDK{_describe_clients(facts.http_clients)}",
             "measure what it streams with otel_itl.observe(): see README.md",
         )
@@ -113,7 +113,7 @@ def _check_sdk(sdk: SDKFacts, facts: Facts) -> Finding:
     if sdk.missing:
         return wrong(
             sdk.name,
-            f"{found} has no {', '.join(sdk.missing)}: what passes there is not measured",
+            f"{found} has no {_list_few(sdk.missing)}: what passes there is not measured",
             f"install a release that docs/supported.md names: pip install '{sdk.requirement}'",
         )
     if sdk.is_hooked:
@@ -129,6 +129,11 @@ def _check_sdk(sdk: SDKFacts, facts: Facts) -> Finding:
     return wrong(
         sdk.name, f"{found} is not hooked: it is too old, or incomplete", f"pip install --upgrade '{sdk.requirement}'"
     )
+
+
+def _list_few(names: list[str]) -> str:
+    more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+    return f"{names[0]}{more}"
 
 
 def _describe_clients(clients: list[str]) -> str:
@@ -171,7 +176,7 @@ def _check_providers(facts: Facts) -> Iterator[Finding]:
         if signal.sampler is not None and signal.sampler.startswith(_OFF_SAMPLERS):
             yield wrong(
                 signal.name,
-                f"the sampler {signal.sampler} records no span",
+                f"the sampler {signal.sampler.partition(',')[0]} records no span",
                 "set up the provider with another sampler, or unset OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG",
             )
 

@@ -44,7 +44,7 @@ def remedy_for(signal: str, exporter: ExporterFacts) -> tuple[str, str]:
             return mistaken
     if exporter.proxy is not None and exporter.problem is not None and exporter.problem != "tls":
         return (
-            f"is asked by the proxy of {exporter.proxy}, which does not reach it",
+            f"is asked through the proxy of {exporter.proxy}, which does not reach it",
             f"add its host to NO_PROXY, or correct {exporter.proxy}",
         )
     if exporter.problem in _PROBLEMS:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -15,6 +16,7 @@ class State(str, Enum):
     WRONG = "wrong"
 
 
+SCHEMA_VERSION: Final = 1
 _SUBJECTS: Final = frozenset({"program", "streams", "scripted stream"})
 """The topics that are what their findings are about."""
 
@@ -58,3 +60,17 @@ def note(name: str, finding: str) -> Finding:
 def wrong(name: str, finding: str, remedy: str) -> Finding:
     """Return a finding that is not fine, with what to do."""
     return name, State.WRONG, finding, remedy
+
+
+def checks_to_json(trace_id: str | None, checks: Sequence[Check]) -> str:
+    """Return the findings as JSON, whose schema docs/doctor.md has."""
+    return json.dumps(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "is_fine": all(check.state is not State.WRONG for check in checks),
+            "trace_id": trace_id,
+            "checks": [{**check._asdict(), "state": check.state.value} for check in checks],
+        },
+        indent=2,
+        ensure_ascii=False,
+    )

@@ -1,8 +1,7 @@
-"""Prints findings: to a terminal, or as JSON."""
+"""Prints findings to a terminal."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Final
@@ -13,8 +12,6 @@ from rich.text import Text
 
 from otel_itl.tools.doctor.finding import Check, State
 from otel_itl.tools.report.render.terminal import Terminal, print_to
-
-SCHEMA_VERSION: Final = 1
 
 _MARKS: Final = {State.FINE: ("✓", "ok"), State.NOTE: ("·", "-"), State.WRONG: ("✗", "NO")}
 """State → its mark, and the one for a terminal of ASCII."""
@@ -32,20 +29,6 @@ def print_checks(checks: Sequence[Check], terminal: Terminal) -> None:
     summary = "all is fine" if not wrong else f"{wrong} {'thing is' if wrong == 1 else 'things are'} not fine"
     parts.append(Text(f"\n{summary}", style=_STYLES[State.WRONG if wrong else State.FINE]))
     print_to(terminal, Group(*parts))
-
-
-def checks_to_json(trace_id: str | None, checks: Sequence[Check]) -> str:
-    """Return the findings as JSON, whose schema docs/doctor.md has."""
-    return json.dumps(
-        {
-            "schema_version": SCHEMA_VERSION,
-            "is_fine": all(check.state is not State.WRONG for check in checks),
-            "trace_id": trace_id,
-            "checks": [{**check._asdict(), "state": check.state.value} for check in checks],
-        },
-        indent=2,
-        ensure_ascii=False,
-    )
 
 
 def _table(checks: Sequence[Check], terminal: Terminal) -> Table:

@@ -39,7 +39,7 @@ def find_malformed(environ: Mapping[str, str]) -> Iterator[Finding]:
     if variable is not None:
         yield wrong(
             variable,
-            "is for those that set up the SDK, which otel_itl does not: where nothing else does, nothing is exported",
+            "asks for global providers, which otel_itl leaves to others: without them, nothing is exported",
             "start the program by opentelemetry-instrument, with opentelemetry-distro installed, or unset it",
         )
     yield from _find_missing_exporters(environ)

@@ -195,7 +195,7 @@ def test_without_the_extra_it_says_how_to_install_it(
 ) -> None:
     monkeypatch.setattr("otel_itl.cli.commands._is_installed", lambda module: module not in {"numpy", "scipy"})
     code = main(["report", "--explain", fleet])
-    sentence = "otel-itl needs numpy, scipy for this: pip install 'otel-itl[cli,explain]'\n"
+    sentence = "otel-itl needs numpy, scipy for this: pip install 'otel-itl[tools]'\n"
     assert (code, capsys.readouterr().err) == (2, sentence)
 
 
