@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
 from otel_itl.core.conventions import Where
 from otel_itl.tools.doctor.endpoint_remedies import remedy_for
 from otel_itl.tools.doctor.environment_checks import NO_EXPORTER, check_packages, check_variables
-from otel_itl.tools.doctor.facts import ExporterFacts, Facts, SDKFacts, SignalFacts, StreamFacts
+from otel_itl.tools.doctor.facts import ExporterFacts, Facts, SDKFacts, SignalFacts
 from otel_itl.tools.doctor.finding import Check, Finding, State, fine, note, wrong
-from otel_itl.tools.report.certainty import Flag, describe_remedies, format_with_error
 from otel_itl.tools.report.render.number_format import pluralize
 
 _CAUSED_BY_ENDPOINTS: Final = frozenset({Where.SDK_SETUP, Where.QUEUE_UNSENT})
@@ -299,12 +297,3 @@ def _check_scripted_stream(facts: Facts) -> Iterator[Finding]:
         )
     else:
         yield fine("span", f"went through {stream.sdk}; look for trace {stream.trace_id} (itl.test)")
-        yield from _check_certainty(stream)
-
-
-def _check_certainty(stream: StreamFacts) -> Iterator[Finding]:
-    """Note how well the TTFT of the scripted stream is known, and what to do, unless it is exact."""
-    if stream.ttft_uncertainty is not None or stream.flags:
-        remedies = " ".join(describe_remedies(Counter(map(Flag, stream.flags))) or [Flag.NOT_KNOWN.remedy])
-        ttft = format_with_error(stream.ttft, stream.ttft_uncertainty)
-        yield note("how well it is known", f"TTFT {ttft}; {remedies}")

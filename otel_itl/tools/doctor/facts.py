@@ -72,12 +72,6 @@ class StreamFacts:
     is_sampled: bool = False
     error: str | None = None
     """The class of the exception with which it failed."""
-    ttft: float | None = None
-    """Its time to first token (s); None: not known."""
-    ttft_uncertainty: float | None = None
-    """Seconds by which that may be less; None: by next to nothing."""
-    flags: list[str] = field(default_factory=list)
-    """What is marked on it, by the names of `certainty.Flag`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

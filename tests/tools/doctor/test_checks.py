@@ -44,14 +44,6 @@ def wrong(facts: Facts) -> list[Check]:
     return [found for found in check(facts) if found.state is State.WRONG]
 
 
-def test_a_scripted_stream_that_is_uncertain_has_its_error_and_what_to_do() -> None:
-    stream = StreamFacts(
-        sdk="openai", trace_id="0af7", is_sampled=True, ttft=0.655, ttft_uncertainty=0.12, flags=["host-bound"]
-    )
-    found = [one.finding for one in check(replace(FINE, stream=stream)) if one.state is State.NOTE]
-    assert "TTFT 655 ms (-120); host-bound: Give the process more CPU." in found
-
-
 def test_fine_facts_have_no_finding_that_is_wrong() -> None:
     assert wrong(FINE) == []
 
