@@ -314,7 +314,7 @@ trace.set_tracer_provider(TracerProvider())
         variables=FINE,
         first=(
             "traces: opentelemetry.TracerProvider, set by the application; it has no exporter, so that no span leaves the process"
-            " → add one, such as BatchSpanProcessor(OTLPSpanExporter()), or set OTEL_ITL_FILE=otel-itl.jsonl"
+            " → add one to the first provider that is set (OpenTelemetry ignores a second), such as BatchSpanProcessor(OTLPSpanExporter()), or set OTEL_ITL_FILE=otel-itl.jsonl"
         ),
     ),
     "each span is sent at once": Setup(

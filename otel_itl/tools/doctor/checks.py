@@ -220,7 +220,10 @@ def _exporter_remedy(signal: SignalFacts) -> str:
     """Return how to get the spans of a provider without an exporter out of the process."""
     if signal.set_by == "set by opentelemetry-instrument":
         return "set OTEL_TRACES_EXPORTER=otlp, or pip install opentelemetry-distro"
-    return "add one, such as BatchSpanProcessor(OTLPSpanExporter()), or set OTEL_ITL_FILE=otel-itl.jsonl"
+    return (
+        "add one to the first provider that is set (OpenTelemetry ignores a second), such as "
+        "BatchSpanProcessor(OTLPSpanExporter()), or set OTEL_ITL_FILE=otel-itl.jsonl"
+    )
 
 
 def _describe_exporter(exporter: ExporterFacts) -> str:

@@ -13,8 +13,18 @@ from otel_itl.tools.doctor.finding import Finding, wrong
 
 _QUOTES: Final = ("'", '"')
 _KNOWN: Final = frozenset(name for name in vars(environment_variables) if name.startswith("OTEL_"))
-_LIKENESS: Final = 0.93
-"""Two letters swapped in a long name are more alike than this, and `…_TRACES_…` for `…_METRICS_…` is less."""
+_LIKENESS: Final = 0.88
+"""`OTEL_EXPORTER_ENDPOINT` is more like `OTEL_EXPORTER_OTLP_ENDPOINT`, and the endpoint of Zipkin is less."""
+_OF_SDK: Final = (
+    "OTEL_EXPORTER_",
+    "OTEL_TRACES_",
+    "OTEL_METRICS_",
+    "OTEL_LOGS_",
+    "OTEL_BSP_",
+    "OTEL_SERVICE",
+    "OTEL_SDK",
+)
+"""How the names begin that the SDK alone reads; others may be those of packages that it does not know."""
 
 
 def find_malformed(environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -28,8 +38,12 @@ def find_malformed(environ: Mapping[str, str]) -> Iterator[Finding]:
                 "its value has quotation marks, which are part of it: Docker's files of variables take none",
                 f"write {name}= and the value without quotation marks",
             )
-        meant = get_close_matches(name, _KNOWN, n=1, cutoff=_LIKENESS) if name not in _KNOWN else []
-        if meant and meant[0] not in environ and not name.startswith("OTEL_ITL_"):
+        meant = (
+            get_close_matches(name, _KNOWN, n=1, cutoff=_LIKENESS)
+            if name.startswith(_OF_SDK) and name not in _KNOWN
+            else []
+        )
+        if meant and meant[0] not in environ:
             yield wrong(name, "is not known to OpenTelemetry", f"set {meant[0]}, which it is probably meant to be")
         if name.endswith("_HEADERS") and any("=" not in part for part in value.split(",") if part.strip()):
             yield wrong(
