@@ -132,7 +132,8 @@ def run_compare(arguments: argparse.Namespace) -> int:
 
 def run_sweep(arguments: argparse.Namespace) -> int:
     """Run `otel-itl sweep`, and return its exit code."""
-    _require(_TABLES, _STATISTICS)
+    has_sdk = _is_installed("openai") or _is_installed("anthropic")
+    _require(_TABLES, _STATISTICS, extra="tools" if has_sdk else "tools,openai")
     from otel_itl.tools.sweep.command import run_sweep_command
 
     return run_sweep_command(arguments)

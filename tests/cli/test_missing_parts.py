@@ -28,7 +28,7 @@ NEEDED = {
     "report --explain --json streams.jsonl": STATISTICS,
     "compare streams.jsonl streams.jsonl": BOTH,
     "compare --json streams.jsonl streams.jsonl": STATISTICS,
-    "sweep http://127.0.0.1:9/v1 --model m": BOTH,
+    "sweep http://127.0.0.1:9/v1 --model m": BOTH.replace("[tools]", "[tools,openai]"),
     "demo": DEMO,
     "demo --view": PAGE,
     "view": PAGE,
