@@ -63,10 +63,10 @@ $(BIN)/python:
 
 $(VENV)/.cli: pyproject.toml | $(BIN)/python
 	@echo "Installing into $(VENV), which may take a minute or two …"
-	$(PIP) --editable '.[cli]'
+	$(PIP) --editable '.[demo]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@echo "Installing into $(VENV), which may take a minute or two …"
-	$(PIP) --editable '.[cli,sdks,test,dev]'
+	$(PIP) --editable '.[sdks,test,dev]'
 	@touch $@ $(VENV)/.cli

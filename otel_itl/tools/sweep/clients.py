@@ -36,7 +36,7 @@ class Client:
         try:
             sdk = import_module(endpoint.sdk)
         except ImportError as error:
-            raise CommandError(f"{endpoint.sdk} is not installed: pip install 'otel-itl[sweep]'.") from error
+            raise CommandError(f"{endpoint.sdk} is not installed: pip install 'otel-itl[{endpoint.sdk}]'.") from error
         make = sdk.AsyncOpenAI if is_openai else sdk.AsyncAnthropic
         # Untyped: the arguments are the user's, for whatever release is installed.
         self._client: Any = make(**_client_options(sdk, endpoint))

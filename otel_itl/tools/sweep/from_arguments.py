@@ -45,7 +45,7 @@ def make_endpoint(arguments: argparse.Namespace) -> Endpoint:
     is_anthropic = host == _ANTHROPIC_HOST or host.endswith(f".{_ANTHROPIC_HOST}")
     sdk: SDK = arguments.api or ("anthropic" if is_anthropic else "openai")
     if find_spec(sdk) is None:
-        raise CommandError(f"{sdk} is not installed: pip install {sdk}")
+        raise CommandError(f"{sdk} is not installed: pip install 'otel-itl[{sdk}]'")
     return Endpoint(
         sdk=sdk,
         model=arguments.model,

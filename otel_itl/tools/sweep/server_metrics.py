@@ -211,4 +211,4 @@ def _load_parser() -> Any:
     try:
         return import_module("prometheus_client.parser").text_string_to_metric_families
     except ImportError as error:
-        raise CommandError("prometheus_client is not installed: pip install 'otel-itl[sweep]'.") from error
+        raise CommandError("prometheus_client is not installed: pip install 'otel-itl[tools]'") from error

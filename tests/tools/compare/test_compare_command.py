@@ -281,7 +281,7 @@ def test_without_numpy_the_extra_is_named() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stderr) == (
         2,
-        "otel-itl needs numpy for this: pip install 'otel-itl[cli,compare]'\n",
+        "otel-itl needs numpy for this: pip install 'otel-itl[tools]'\n",
     )
 
 

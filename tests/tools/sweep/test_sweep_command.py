@@ -366,5 +366,5 @@ def test_without_scipy_the_extra_is_named() -> None:
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
     assert (ended.returncode, ended.stderr) == (
         2,
-        "otel-itl needs scipy for this: pip install 'otel-itl[cli,sweep]'\n",
+        "otel-itl needs scipy for this: pip install 'otel-itl[tools]'\n",
     )
