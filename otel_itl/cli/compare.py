@@ -11,13 +11,14 @@ from typing import Any, Final
 from otel_itl.cli.input import Input, check_slo, read_selection
 from otel_itl.core import conventions as names
 from otel_itl.tools.command_error import CommandError
-from otel_itl.tools.compare.comparison import Comparison, compare
+from otel_itl.tools.compare.comparison import compare
 from otel_itl.tools.compare.gate import exit_code
 from otel_itl.tools.compare.render.json import comparison_to_json
 from otel_itl.tools.compare.render.junit import comparison_to_junit
 from otel_itl.tools.compare.render.markdown import comparison_to_markdown
 from otel_itl.tools.compare.render.words import headline
 from otel_itl.tools.compare.requests import Side
+from otel_itl.tools.compare.results import Comparison
 from otel_itl.tools.compare.sides import CannotSplitError, SideReader
 from otel_itl.tools.output import let_reader_go, open_output
 from otel_itl.tools.report.reading.streams import StoredStream

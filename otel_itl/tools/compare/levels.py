@@ -7,11 +7,13 @@ are then one operation on a matrix of weights, `(resamples, clusters)`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from functools import cached_property
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from otel_itl.tools.statistics.clusters import sum_variance
 from otel_itl.tools.statistics.rate_ratio import Events
 
 Floats = NDArray[np.float64]
@@ -41,6 +43,9 @@ class Level(Protocol):
 
     def shown(self, weights: Floats) -> float:
         """Return the figure of one weighting as it is shown; NaN where nothing is known."""
+
+    def score(self, weights: Floats) -> Floats:
+        """Return for each row of `weights` what a test compares: it rises and falls with the figure, without ties."""
 
     def count_samples(self, weights: Floats) -> tuple[float, float]:
         """Return the number of samples of one weighting, and how many independent samples are worth as much."""
@@ -83,6 +88,27 @@ class Percentile:
         """Return the percentile of one weighting."""
         return float(self.of(weights[np.newaxis])[0])
 
+    def score(self, weights: Floats) -> Floats:
+        """Return the share of the samples beyond the percentile of all clusters together; half of those that are it.
+
+        Where most samples are the same number, most exchanges have the same percentiles, but not the same shares.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(weights @ self._beyond / (weights @ self.sizes))
+
+    @cached_property
+    def _beyond(self) -> Floats:
+        """The samples of each cluster beyond the percentile of all clusters together, and half of those that are it."""
+        if not self._values.size:
+            return self.sizes
+        value = self.shown(np.ones(len(self.sizes)))
+        return self.sizes - (self._count_up_to(value, "left") + self._count_up_to(value, "right")) / 2
+
+    def _count_up_to(self, value: float, side: Literal["left", "right"]) -> Floats:
+        """Return how many samples of each cluster are below a value (left), or at most the value (right)."""
+        values = int(np.searchsorted(self._values, value, side))
+        return self._up_to[values - 1].astype(float) if values else np.zeros(len(self.sizes))
+
     def _value_at(self, weights: Floats, ranks: Floats) -> Floats:
         """Return for each row of weights the value that has its rank, counted from 0.
 
@@ -106,8 +132,7 @@ class Percentile:
         """
         if not self._values.size:
             return 0.0, 0.0
-        value = self.shown(weights)
-        beyond: Floats = self.sizes - self._up_to[np.searchsorted(self._values, value, "right") - 1]
+        beyond = self.sizes - self._count_up_to(self.shown(weights), "right")
         return effective_samples(beyond, self.sizes, weights, is_share=True)
 
 
@@ -152,6 +177,11 @@ class Rate:
         """Return the rate of one weighting, without the half event."""
         return float(self._divide(weights, 0.0))
 
+    def score(self, weights: Floats) -> Floats:
+        """Return the logarithm of the rate for each row of `weights`; NaN where it is 0."""
+        rates = self.of(weights)
+        return np.log(np.where(rates > 0, rates, np.nan))
+
     def _divide(self, weights: Floats, added: float) -> Floats:
         exposure = weights @ self.sizes
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -189,8 +219,8 @@ class Mean(Rate):
         clusters = int(np.count_nonzero(weights * self.sizes))
         if clusters < 2 or not exposure:  # noqa: PLR2004 - no variance between fewer
             return total, min(total, float(clusters))
-        mean = amount / exposure
-        between = float(weights @ np.square(self._events - mean * self.sizes)) * clusters / (clusters - 1)
+        mean, chosen = amount / exposure, (weights > 0) & (self.sizes > 0)
+        between = sum_variance(self._events[chosen], self.sizes[chosen])
         of_requests = float(weights @ (self._squares @ np.array([1.0, -2.0 * mean, mean**2]))) * total / (total - 1)
         return total, total / max(between / of_requests, 1.0) if of_requests > 0 else total
 
@@ -198,8 +228,8 @@ class Mean(Rate):
 def effective_samples(events: Floats, sizes: Floats, weights: Floats, *, is_share: bool) -> tuple[float, float]:
     """Return how many samples there are, and how many independent ones have the same variance.
 
-    The variance of a rate between clusters, by linearization (Cochran, Sampling Techniques, 6.3), over that of as many
-    independent samples, is the design effect. It is taken as 1 where it is below, and where no event is known.
+    The variance of a rate between clusters over that of as many independent samples is the design effect. It is taken
+    as 1 where it is below, and where no event is known.
 
     Args:
         events: of each cluster.
@@ -214,8 +244,7 @@ def effective_samples(events: Floats, sizes: Floats, weights: Floats, *, is_shar
     independent = rate * (1 - rate) * total if is_share else rate * total
     if clusters < 2 or independent <= 0:  # noqa: PLR2004 - no variance between fewer
         return total, min(total, float(clusters))
-    between = clusters / (clusters - 1) * float(np.square(events - rate * sizes).sum())
-    return total, total / max(between / independent, 1.0)
+    return total, total / max(sum_variance(events, sizes) / independent, 1.0)
 
 
 def _count_up_to(counts: NDArray[np.float32], ranks: Floats) -> NDArray[np.intp]:

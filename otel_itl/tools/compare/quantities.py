@@ -13,10 +13,10 @@ import numpy as np
 
 from otel_itl.core.timeline import Outcome
 from otel_itl.tools.compare.levels import Level, Mean, Percentile, Rate
-from otel_itl.tools.compare.requests import Request
+from otel_itl.tools.compare.requests import GAPS, PACE, TTFT, Request
 
-TTFT, GAPS, PACE = "time_to_first_token", "itl_p99", "time_per_output_token"
 MEDIAN = 50
+PROMPT_LENGTH: Final = "prompt_length"
 _LEFT: Final = {Outcome.CLOSED, Outcome.ABANDONED}
 _OUTCOMES: Final = {
     "truncated": Outcome.TRUNCATED,
@@ -42,6 +42,7 @@ class Unit(Enum):
     REQUESTS_PER_SECOND = "requests/s"
     TOKENS_PER_SECOND = "tokens/s"
     TOKENS = "tokens"
+    STREAMS = "streams"
 
 
 _SUFFIXES: Final = {
@@ -74,7 +75,16 @@ class Direction(Enum):
     SLOWER = 1
     FASTER = -1
     LONGER = 0
-    """The answers are longer, which is neither."""
+    """The answers or prompts are longer, which is neither."""
+    MORE = 2
+    """There are more of them, which is neither."""
+
+
+class Adjustment(Enum):
+    """What of a request that is taken as of a prompt of another length."""
+
+    FIRST = "time to first token"
+    PACE = "gaps and time per token"
 
 
 class Role(Enum):
@@ -99,6 +109,8 @@ class Quantity(NamedFigure):
     field: str | None = None
     """The field of `Measures` from which streams may be set aside; None: none is."""
     role: Role = Role.REQUIRED
+    adjustment: Adjustment | None = None
+    """It is compared as of prompts of one length; None: as it was measured."""
 
     @property
     def is_optional(self) -> bool:
@@ -180,11 +192,27 @@ def _is_over(request: Request) -> bool:
 
 QUANTITIES = (
     *(
-        Quantity(f"ttft_p{q}", f"TTFT p{q}", Unit.SECONDS, _percentile(q, _first_token), percentile=q, field=TTFT)
+        Quantity(
+            f"ttft_p{q}",
+            f"TTFT p{q}",
+            Unit.SECONDS,
+            _percentile(q, _first_token),
+            percentile=q,
+            field=TTFT,
+            adjustment=Adjustment.FIRST,
+        )
         for q in (50, 95, 99)
     ),
     *(
-        Quantity(f"itl_p{q}", f"ITL p{q}", Unit.SECONDS, _percentile(q, _gaps), percentile=q, field=GAPS)
+        Quantity(
+            f"itl_p{q}",
+            f"ITL p{q}",
+            Unit.SECONDS,
+            _percentile(q, _gaps),
+            percentile=q,
+            field=GAPS,
+            adjustment=Adjustment.PACE,
+        )
         for q in (50, 95, 99)
     ),
     Quantity(
@@ -201,6 +229,7 @@ QUANTITIES = (
             lambda one: one.decode_time if _is_kept(one) else 0.0, lambda one: one.later_tokens if _is_kept(one) else 0
         ),
         field=PACE,
+        adjustment=Adjustment.PACE,
     ),
     Quantity("e2e_p50", "end to end p50", Unit.SECONDS, _percentile(50, _end_to_end), percentile=50, role=Role.SHOWN),
     Quantity(
@@ -220,6 +249,22 @@ QUANTITIES = (
         Unit.TOKENS,
         _mean(lambda one: one.tokens if _is_over(one) else 0, lambda one: int(_is_over(one))),
         direction=Direction.LONGER,
+        role=Role.SHOWN,
+    ),
+    Quantity(
+        PROMPT_LENGTH,
+        "prompt length",
+        Unit.TOKENS,
+        _mean(lambda one: one.prompt_tokens or 0, lambda one: int(bool(one.prompt_tokens))),
+        direction=Direction.LONGER,
+        role=Role.SHOWN,
+    ),
+    Quantity(
+        "open_streams",
+        "open streams",
+        Unit.STREAMS,
+        _mean(lambda one: one.open_streams, lambda one: int(bool(one.open_streams))),
+        direction=Direction.MORE,
         role=Role.SHOWN,
     ),
     Quantity(

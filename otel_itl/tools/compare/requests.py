@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import numpy as np
+
 from otel_itl.core.measures import Measures
 from otel_itl.core.slo import PROFILES, Objectives
 from otel_itl.core.timeline import SECOND, Outcome
@@ -15,7 +17,8 @@ from otel_itl.tools.report.reading.streams import StoredStream
 from otel_itl.tools.report.set_aside import KnownCollector, find_set_aside_cause
 from otel_itl.tools.report.stalls import collect_stalls, has_upstream_stall
 
-FIGURES: Final = {"TTFT": "time_to_first_token", "ITL p99": "itl_p99", "TPOT": "time_per_output_token"}
+TTFT, GAPS, PACE = "time_to_first_token", "itl_p99", "time_per_output_token"
+FIGURES: Final = {"TTFT": TTFT, "ITL p99": GAPS, "TPOT": PACE}
 """Figures whose errors a side counts, by their title: the fields of `Measures`."""
 
 
@@ -45,6 +48,9 @@ class Request:
     start_unix_ns: int = 0
     duration: float = 0.0
     """From the request to the end of the stream."""
+    prompt_tokens: int | None = None
+    open_streams: int = 0
+    """Streams of its side that were open when it was made, itself included, by `count_open_streams`; 0: not counted."""
     buffered_gaps: float = 0.0
     """Gaps from burst to burst, which `buffered_time` took; 0: no buffer on the way released it in bursts."""
     buffered_time: float = 0.0
@@ -114,6 +120,7 @@ def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Reques
         itl_objective=_itl_objective(stream, objectives),
         start_unix_ns=stream.timeline.request_unix_ns,
         duration=measures.duration,
+        prompt_tokens=stream.timeline.input_tokens,
         set_aside={
             figure: cause
             for figure in FIGURES.values()
@@ -127,6 +134,24 @@ def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Reques
         return request
     lowest, highest = (_bound(request, measures, end) for end in (0, 1))
     return replace(request, lowest=lowest, highest=highest)
+
+
+def count_open_streams(requests: Sequence[Request]) -> list[Request]:
+    """Return the requests of a side with how many of its streams were open when each was made."""
+    starts = np.array([request.start_unix_ns for request in requests])
+    ends = starts + np.array([round(request.duration * SECOND) for request in requests])
+    started = np.searchsorted(np.sort(starts), starts, "right")
+    ended = np.searchsorted(np.sort(ends), starts, "right")
+    counts = np.maximum(started - ended, 1)
+    return [_put_open_streams(request, int(count)) for request, count in zip(requests, counts, strict=True)]
+
+
+def _put_open_streams(request: Request, count: int) -> Request:
+    """Return a request with its number of open streams, whatever reading of its figures."""
+    lowest, highest = (
+        None if one is None else replace(one, open_streams=count) for one in (request.lowest, request.highest)
+    )
+    return replace(request, open_streams=count, lowest=lowest, highest=highest)
 
 
 def _bound(request: Request, measures: Measures, end: int) -> Request:

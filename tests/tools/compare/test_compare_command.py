@@ -74,7 +74,7 @@ def test_what_is_missing_for_the_same_reason_is_one_note(
 ) -> None:
     main(["compare", session_file("one", 20, sessions="a"), session_file("two", 20, sessions="b")])
     notes = " ".join(capsys.readouterr().out.partition("What is missing")[2].split())
-    assert "6 rows, such as TTFT p50 of openai / gpt-4o: a single session or request has no spread." in notes
+    assert "7 rows, such as TTFT p50 of openai / gpt-4o: a single session or request has no spread." in notes
 
 
 def test_streams_of_other_sessions_are_left_out_where_some_are_selected(

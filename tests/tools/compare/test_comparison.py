@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from otel_itl.core.timeline import Outcome
-from otel_itl.tools.compare.comparison import POOLED, Comparison, Reading, Row, compare
+from otel_itl.tools.compare.comparison import compare
+from otel_itl.tools.compare.estimator import POOLED
 from otel_itl.tools.compare.gate import exit_code
 from otel_itl.tools.compare.quantities import QUANTITIES
 from otel_itl.tools.compare.render.words import headline
 from otel_itl.tools.compare.resampling import Interval
+from otel_itl.tools.compare.results import Comparison, Reading, Row
 from otel_itl.tools.compare.rows import COMPARED
 from otel_itl.tools.compare.verdicts import Answer, answer
 from otel_itl.tools.report.certainty import Cause

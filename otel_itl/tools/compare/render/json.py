@@ -7,8 +7,8 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from otel_itl.tools.compare.comparison import Comparison, Figure, Reading, Row
 from otel_itl.tools.compare.requests import FIGURES, Side
+from otel_itl.tools.compare.results import Comparison, Figure, Reading, Row
 from otel_itl.tools.compare.verdicts import Estimate
 
 SCHEMA = "otel-itl.compare.v1"
@@ -57,6 +57,8 @@ def _row(row: Row) -> dict[str, Any]:
         "a": _figure(row.a),
         "b": _figure(row.b),
         **_estimate(row.measured),
+        "is_adjusted": row.unadjusted_ratio is not None,
+        "unadjusted_ratio": _finite(row.unadjusted_ratio),
         "p": row.measured.p,
         "answer": row.answer,
         "why": row.why or None,
