@@ -148,9 +148,8 @@ def count_open_streams(requests: Sequence[Request]) -> list[Request]:
 
 def _put_open_streams(request: Request, count: int) -> Request:
     """Return a request with its number of open streams, whatever reading of its figures."""
-    lowest, highest = (
-        None if one is None else replace(one, open_streams=count) for one in (request.lowest, request.highest)
-    )
+    bounds = (request.lowest, request.highest)
+    lowest, highest = (None if one is None else replace(one, open_streams=count) for one in bounds)
     return replace(request, open_streams=count, lowest=lowest, highest=highest)
 
 

@@ -234,11 +234,15 @@ def describe_adjusted(comparison: Comparison) -> list[str]:
     if not adjusted:
         return []
     titles = dict.fromkeys(row.quantity.title for row in adjusted)
-    lines = [f"B / A of {_list(list(titles))}: {ADJUSTED}, unlike the figures of A and of B."]
-    for row in adjusted:
-        if abs(math.log((row.measured.ratio or 1.0) / (row.unadjusted_ratio or 1.0))) > math.log1p(comparison.margin):
-            lines.append(f"{_name(row)} as measured is {format_ratio(row.unadjusted_ratio)} times A's.")
-    return lines
+    changed = [
+        row
+        for row in adjusted
+        if abs(math.log((row.measured.ratio or 1.0) / (row.unadjusted_ratio or 1.0))) > math.log1p(comparison.margin)
+    ]
+    return [
+        f"B / A of {_list(list(titles))}: {ADJUSTED}, unlike the figures of A and of B.",
+        *(f"{_name(row)} as measured is {format_ratio(row.unadjusted_ratio)} times A's." for row in changed),
+    ]
 
 
 def note_of(row: Row, comparison: Comparison) -> str:
