@@ -82,7 +82,9 @@ class RowEstimator:
         measured, sides = levels[Reading.MEASURED], sample.resamples.design.weights()
         refused = sample.refused.get(quantity.field or "")
         if refused is None and all(level.is_empty for level in measured):
-            return None
+            if not quantity.is_of_buffered or Answer.BUFFERED not in {one.answer for one in sample.refused.values()}:
+                return None
+            refused = Estimate(why="no stream has bursts enough to show one pace from burst to burst")
         a, b = (_figure(levels, weights) for weights in sides)
         row = Row(model=models[0] if len(models) == 1 else POOLED, quantity=quantity, a=a, b=b)
         if refused is not None:

@@ -109,6 +109,9 @@ class Quantity(NamedFigure):
     field: str | None = None
     """The field of `Measures` from which streams may be set aside; None: none is."""
     role: Role = Role.REQUIRED
+    is_of_buffered: bool = False
+    """It is there for streams that a proxy buffered, whose other figures are refused: else nothing is said of their
+    pace."""
     adjustment: Adjustment | None = None
     """It is compared as of prompts of one length; None: as it was measured."""
 
@@ -220,6 +223,7 @@ QUANTITIES = (
         "burst to burst",
         Unit.SECONDS,
         _mean(lambda one: one.buffered_time, lambda one: one.buffered_gaps),
+        is_of_buffered=True,
     ),
     Quantity(
         "tpot",

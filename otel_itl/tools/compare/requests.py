@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ import numpy as np
 from otel_itl.core.measures import Measures
 from otel_itl.core.slo import PROFILES, Objectives
 from otel_itl.core.timeline import SECOND, Outcome
-from otel_itl.tools.report.certainty import Cause
+from otel_itl.tools.report.certainty import Cause, Known
 from otel_itl.tools.report.reading.streams import StoredStream
 from otel_itl.tools.report.set_aside import KnownCollector, find_set_aside_cause
 from otel_itl.tools.report.stalls import collect_stalls, has_upstream_stall
@@ -74,8 +74,15 @@ class Side:
     requests: list[Request] = field(default_factory=list)
     errors: Mapping[str, KnownCollector] = field(default_factory=_collect_errors)
     """Title of a figure → of how many streams it is uncertain or that are set aside, and why."""
+    saved: Mapping[str, Known] | None = None
+    """What `known` is of a side that was read from a baseline."""
     described: list[dict[str, Any]] = field(default_factory=list)
     """The streams as a page has them, if there will be one."""
+
+    @property
+    def known(self) -> Mapping[str, Known]:
+        """Title of a figure → how well it is known."""
+        return self.saved or {title: collector.summary() for title, collector in self.errors.items()}
 
     @property
     def first_unix_ns(self) -> int:
@@ -90,20 +97,27 @@ class Side:
 
 def add_stream(side: Side, stream: StoredStream, objectives: Objectives | None, run: str | None = None) -> None:
     """Add a stream to a side; `objectives` as for `reduce_stream`; `run`: its cluster, None: its session."""
-    request = reduce_stream(stream, objectives)
+    left_out = {
+        figure
+        for title, figure in FIGURES.items()
+        if getattr(stream.measures, figure) is not None and not side.errors[title].add(stream)
+    }
+    request = reduce_stream(stream, objectives, left_out)
     side.requests.append(request if run is None else replace(request, cluster=run))
-    for title, figure in FIGURES.items():
-        if getattr(stream.measures, figure) is not None:
-            side.errors[title].add(stream)
 
 
-def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Request:
+def reduce_stream(
+    stream: StoredStream, objectives: Objectives | None, left_out: Collection[str] | None = None
+) -> Request:
     """Reduce a stream to a request.
 
     Args:
         stream: that was read back.
         objectives: whose ITL objective its gaps are judged by; None: the one on the span.
+        left_out: the fields of `Measures` that it is set aside from; None: not known yet.
     """
+    if left_out is None:
+        left_out = [figure for figure in FIGURES.values() if getattr(stream.measures, figure) is not None]
     measures, session = stream.measures, stream.span_facts.session_id
     per_token = measures.time_per_output_token
     request = Request(
@@ -117,15 +131,11 @@ def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Reques
         tokens=measures.token_count,
         stalls=sum(stall.count for stall in collect_stalls(stream) if has_upstream_stall([stall])),
         outcome=stream.timeline.outcome,
-        itl_objective=_itl_objective(stream, objectives),
+        itl_objective=_itl_objective(stream) if objectives is None else find_itl_objective(objectives, stream.model),
         start_unix_ns=stream.timeline.request_unix_ns,
         duration=measures.duration,
         prompt_tokens=stream.timeline.input_tokens,
-        set_aside={
-            figure: cause
-            for figure in FIGURES.values()
-            if getattr(measures, figure) is not None and (cause := find_set_aside_cause(stream, figure)) is not None
-        },
+        set_aside={figure: cause for figure in left_out if (cause := find_set_aside_cause(stream, figure)) is not None},
     )
     if measures.buffered_pace and measures.decode_time:
         time = measures.decode_time
@@ -168,11 +178,14 @@ def _to_seconds(nanoseconds: Sequence[float]) -> array[float]:
     return array("d", [sample / SECOND for sample in nanoseconds])
 
 
-def _itl_objective(stream: StoredStream, objectives: Objectives | None) -> float | None:
-    """Return the ITL objective (seconds) that a stream is judged by; None: it has none."""
-    if objectives is not None:
-        slo = objectives.for_model(stream.model)
-        return None if slo is None else slo.itl
+def find_itl_objective(objectives: Objectives, model: str) -> float | None:
+    """Return the ITL objective (seconds) for a model; None: there is none."""
+    slo = objectives.for_model(model)
+    return None if slo is None else slo.itl
+
+
+def _itl_objective(stream: StoredStream) -> float | None:
+    """Return the ITL objective (seconds) on the span of a stream; None: there is none."""
     facts = stream.span_facts.slo
     if facts is None:
         return None

@@ -44,7 +44,7 @@ def _side(side: Side) -> dict[str, Any]:
         "name": side.name,
         "streams": len(side.requests),
         "clusters": side.clusters,
-        "known": {figure: asdict(side.errors[title].summary()) for title, figure in FIGURES.items()},
+        "known": {figure: asdict(side.known[title]) for title, figure in FIGURES.items()},
     }
 
 

@@ -146,12 +146,12 @@ def _describe_unknown(rows: Sequence[Row], comparison: Comparison) -> str:
         clause = f"{_name(suspects[0])} is {_as_clause(suspects[0].why)}"
         said = f"{_MACHINE_DECIDES}{_share(suspects, rows, comparison)}: {clause}"
     else:
-        is_most_known = 2 * (len(missing) + len(deciding)) < len(rows)
+        is_most_known = 2 * sum(row.answer in UNKNOWN for row in rows) < len(rows)
         is_open = any(seems_slower(row, comparison.margin) or _cannot_be_compared(row) for row in rows)
         lead = _MACHINE_DECIDES if len(deciding) > len(missing) else "Not enough data to know whether B is slower"
         counts = _count_answers(rows, comparison)
         said = f"{'B is not slower, as far as the data show' if is_most_known and not is_open else lead}: {counts}"
-    sentences = [f"{said}."]
+    sentences = [f"{said}.", *_describe_shown(comparison, rows)]
     if len(missing) == 1 and not suspects:
         sentences.append(f"{_name(missing[0])}: {note_of(missing[0], comparison)}.")
     elif missing and not suspects and (enough := list(filter(None, map(_find_enough, missing)))):
@@ -163,9 +163,14 @@ def _describe_unknown(rows: Sequence[Row], comparison: Comparison) -> str:
             else "More data of this kind will not settle these."
         )
     if deciding:
-        errors = (error for side in comparison.sides.values() for error in side.errors.values())
-        sentences.append(find_remedy(error.summary() for error in errors))
+        sentences.append(find_remedy(known for side in comparison.sides.values() for known in side.known.values()))
     return " ".join(sentences)
+
+
+def _describe_shown(comparison: Comparison, deciding: Sequence[Row]) -> list[str]:
+    """Return a sentence with the row that is slowest of those that decide nothing; empty if none is slower."""
+    slower = [row for row in comparison.rows if row not in deciding and row.answer is Answer.SLOWER]
+    return [f"What decides nothing: {describe_row(max(slower, key=_find_least))}."] if slower else []
 
 
 def _cannot_be_compared(row: Row) -> bool:
@@ -213,7 +218,7 @@ def describe_side(side: Side) -> str:
 
 def describe_errors(side: Side) -> list[str]:
     """Return for each figure that is uncertain of how many streams, and why."""
-    return describe_figures({title: collector.summary() for title, collector in side.errors.items()})
+    return describe_figures(side.known)
 
 
 def cells_of(row: Row) -> tuple[str, ...]:
