@@ -20,8 +20,8 @@ KEYS = ("ttft_p50", "itl_p50", "itl_p95", "itl_p99", "tpot", "errors")
 FACTORS = (1.1, 1.2, 2.0)
 QUICK_FACTORS = (1.2,)
 PAIRS = 2_000
-QUICK_PAIRS = 300
-SLOWED = 3
+QUICK_PAIRS = 160
+SLOWED = 2
 """There are so many times fewer pairs with a slowdown."""
 
 

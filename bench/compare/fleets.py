@@ -83,7 +83,7 @@ def simulate(fleet: Fleet, side: str, random: np.random.Generator, script: int, 
     made = Side(name=side)
     for session in range(fleet.sessions):
         of_session = shared.normal(0, fleet.between_sessions)
-        session_prompt = random.normal(0, fleet.prompts)
+        session_prompt = random.normal(0, fleet.prompts) if fleet.prompts else 0.0
         session_errors = random.exponential() if fleet.errors else 0.0
         requests = int(shared.integers(1, 3 * fleet.requests + 1)) if fleet.uneven else fleet.requests
         for _ in range(requests):
@@ -92,7 +92,7 @@ def simulate(fleet: Fleet, side: str, random: np.random.Generator, script: int, 
             gaps = _gaps(
                 fleet, random, GAP * (1.0 if fleet.slows_prefill else factor) * 2**model * float(np.exp(level))
             )
-            prompt = session_prompt + random.normal(0, fleet.prompts)
+            prompt = session_prompt + random.normal(0, fleet.prompts) if fleet.prompts else 0.0
             first = TTFT * factor * float(np.exp(level + fleet.prefill * prompt + random.normal(0, 0.3)))
             if fleet.tick:
                 first, gaps = (np.maximum(np.round(one / fleet.tick), 1) * fleet.tick for one in (first, gaps))

@@ -16,7 +16,7 @@ from otel_itl.tools.compare.clusters import Clusters
 from otel_itl.tools.compare.effects import estimate_effect, find_floor, find_ratio, find_shares
 from otel_itl.tools.compare.levels import Floats, Level
 from otel_itl.tools.compare.prompts import FITTED, Line, adjust, fit_line, take_first_token, take_pace
-from otel_itl.tools.compare.quantities import MEDIAN, Adjustment, Quantity
+from otel_itl.tools.compare.quantities import MEDIAN, Adjustment, Clustered, Quantity
 from otel_itl.tools.compare.requests import Request
 from otel_itl.tools.compare.resampling import Bools, Resamples
 from otel_itl.tools.compare.results import Figure, Reading, Row
@@ -27,8 +27,10 @@ from otel_itl.tools.report.set_aside import MAX_SET_ASIDE_SHARE
 from otel_itl.tools.report.too_few import MIN_STREAMS, count_needed
 
 POOLED: Final = "all models"
-Clustered = Sequence[Sequence[Request]]
-"""The requests of each cluster to one model."""
+_Requests = Mapping[str, Sequence[Sequence[Request]]]
+"""Of each model the requests of each cluster."""
+_Clustered = Mapping[Reading, Mapping[str, Clustered]]
+"""Of each reading and model the requests."""
 _Levels = Mapping[Reading, Sequence[Level]]
 """Of each reading the figures of each model."""
 
@@ -38,14 +40,15 @@ class _Sample:
     """The requests to some models."""
 
     resamples: Resamples
-    requests: Mapping[str, Clustered]
-    adjusted: Mapping[str, Clustered]
+    counts: Sequence[int]
+    """Of each model."""
+    requests: _Clustered
+    adjusted: _Clustered
     """The same with prompts of one length."""
     lines: Mapping[Adjustment, Sequence[Line | None]]
     """How the latencies of each model go with the prompt length."""
     refused: Mapping[str, Estimate]
     """Fields from which too many streams are set aside."""
-    readings: Sequence[Reading]
 
 
 class RowEstimator:
@@ -78,7 +81,7 @@ class RowEstimator:
         if not models:
             return None
         sample = self._find_sample(tuple(models))
-        levels = self._make_levels(quantity, sample, sample.requests)
+        levels = self._make_levels(quantity, sample.requests)
         measured, sides = levels[Reading.MEASURED], sample.resamples.design.weights()
         refused = sample.refused.get(quantity.field or "")
         if refused is None and all(level.is_empty for level in measured):
@@ -99,9 +102,9 @@ class RowEstimator:
             for reading, of_reading in levels.items()
         }
         largest = [max(of_side) for of_side in zip(*errors.values(), strict=True)]
-        shares = find_shares(measured, [sum(map(len, of_model)) for of_model in sample.requests.values()])
+        shares = find_shares(measured, sample.counts)
         is_adjusted = any(line is not None and line.slopes is not None for line in lines)
-        compared = self._make_levels(quantity, sample, sample.adjusted) if is_adjusted else levels
+        compared = self._make_levels(quantity, sample.adjusted) if is_adjusted else levels
         of_lines = [0.0 if line is None else line.standard_error for line in lines] or [0.0]
         estimated = partial(
             estimate_effect,
@@ -122,12 +125,12 @@ class RowEstimator:
             unadjusted_ratio=find_ratio(measured, shares, sample.resamples.design) if is_adjusted else None,
         )
 
-    def _make_levels(self, quantity: Quantity, sample: _Sample, requests: Mapping[str, Clustered]) -> _Levels:
+    def _make_levels(self, quantity: Quantity, requests: _Clustered) -> _Levels:
         """Return the figures of a quantity by each reading."""
         objective = self._clusters.objective
         return {
-            reading: [quantity.level(_read(one, reading), objective(model)) for model, one in requests.items()]
-            for reading in sample.readings
+            reading: [quantity.level(clustered, objective(model)) for model, clustered in of_reading.items()]
+            for reading, of_reading in requests.items()
         }
 
     def _find_sample(self, models: tuple[str, ...]) -> _Sample:
@@ -140,16 +143,18 @@ class RowEstimator:
             }
             pairs = zip(*(lines[adjustment] for adjustment in (Adjustment.FIRST, Adjustment.PACE)), strict=True)
             has_bounds = any(one.lowest for of_model in requests.values() for cluster in of_model for one in cluster)
+            readings = list(Reading) if has_bounds else [Reading.MEASURED]
+            adjusted = {
+                model: adjust(one, design.is_b, *of_model)
+                for (model, one), of_model in zip(requests.items(), pairs, strict=True)
+            }
             self._samples[models] = _Sample(
                 resamples=Resamples(design, self._exchanges[:, chosen], self._random),
-                requests=requests,
-                adjusted={
-                    model: adjust(one, design.is_b, *of_model)
-                    for (model, one), of_model in zip(requests.items(), pairs, strict=True)
-                },
+                counts=[sum(map(len, of_model)) for of_model in requests.values()],
+                requests=_read(requests, readings),
+                adjusted=_read(adjusted, readings),
                 lines=lines,
                 refused=_refuse_set_aside(requests, design.is_b),
-                readings=list(Reading) if has_bounds else [Reading.MEASURED],
             )
         return self._samples[models]
 
@@ -167,12 +172,21 @@ CONFOUNDED: Final = "what that makes of it is not known"
 _LATENCIES: Final = {Adjustment.FIRST: take_first_token, Adjustment.PACE: take_pace}
 
 
-def _read(clusters: Sequence[Sequence[Request]], reading: Reading) -> Sequence[Sequence[Request]]:
-    """Return the clusters with what the figures of their requests are by a reading."""
+def _read(requests: _Requests, readings: Sequence[Reading]) -> _Clustered:
+    """Return the requests by what their figures are in each reading."""
+    return {
+        reading: {
+            model: Clustered([[_read_one(one, reading) for one in cluster] for cluster in of_model])
+            for model, of_model in requests.items()
+        }
+        for reading in readings
+    }
+
+
+def _read_one(request: Request, reading: Reading) -> Request:
     if reading is Reading.MEASURED:
-        return clusters
-    is_lowest = reading is Reading.LOWEST
-    return [[(one.lowest if is_lowest else one.highest) or one for one in requests] for requests in clusters]
+        return request
+    return (request.lowest if reading is Reading.LOWEST else request.highest) or request
 
 
 def _find_error(levels: Sequence[Level], bounds: Sequence[Level], weights: Floats) -> float:
@@ -198,7 +212,7 @@ def _figure(by_reading: _Levels, weights: Floats) -> Figure:
     )
 
 
-def _refuse_set_aside(requests: Mapping[str, Clustered], is_b: Bools) -> dict[str, Estimate]:
+def _refuse_set_aside(requests: _Requests, is_b: Bools) -> dict[str, Estimate]:
     """Return for each field from which too many streams are set aside why its figures are not known."""
     refused: dict[str, Estimate] = {}
     for letter, is_of_side in (("A", ~is_b), ("B", is_b)):

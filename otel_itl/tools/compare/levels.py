@@ -51,21 +51,32 @@ class Level(Protocol):
         """Return the number of samples of one weighting, and how many independent samples are worth as much."""
 
 
+class Pool:
+    """The samples of clusters, of which percentiles are taken.
+
+    Args:
+        samples: of each cluster, in any order; infinity is one that is longer than all others.
+    """
+
+    def __init__(self, samples: Sequence[ArrayLike]) -> None:
+        self.values, counts = _count_in_bins([np.asarray(values, dtype=float) for values in samples])
+        self.sizes: Floats = counts.sum(axis=1, dtype=np.float64)
+        self.up_to = np.ascontiguousarray(np.cumsum(counts, axis=1, dtype=np.float32).T)
+        """How many samples of each cluster are at most a value, `(values, clusters)`."""
+
+
 class Percentile:
     """A percentile of the samples of clusters, by linear interpolation between closest ranks.
 
     Args:
-        samples: of each cluster, in any order; infinity is one that is longer than all others.
+        samples: of the clusters.
         q: which percentile, 0 to 100.
     """
 
-    def __init__(self, samples: Sequence[ArrayLike], q: float) -> None:
-        arrays = [np.asarray(values, dtype=float) for values in samples]
+    def __init__(self, samples: Pool | Sequence[ArrayLike], q: float) -> None:
+        pool = samples if isinstance(samples, Pool) else Pool(samples)
         self._q = q / 100
-        self._values, counts = _count_in_bins(arrays)
-        self.sizes: Floats = counts.sum(axis=1, dtype=np.float64)
-        self._up_to = np.ascontiguousarray(np.cumsum(counts, axis=1, dtype=np.float32).T)
-        """How many samples of each cluster are at most a value, `(values, clusters)`."""
+        self._values, self.sizes, self._up_to = pool.values, pool.sizes, pool.up_to
 
     @property
     def is_empty(self) -> bool:
@@ -261,14 +272,13 @@ def _count_in_bins(samples: Sequence[Floats]) -> tuple[Floats, NDArray[np.float3
     pooled = np.concatenate([*samples, np.empty(0)])
     if not pooled.size:
         return np.empty(0), np.zeros((len(samples), 0), dtype=np.float32)
-    values, indices = np.unique(pooled, return_inverse=True)
+    order = np.argsort(pooled, kind="stable")
+    ascending = pooled[order]
+    is_first = np.concatenate([[True], ascending[1:] != ascending[:-1]])
+    values, of_rank = ascending[is_first], np.cumsum(is_first) - 1
     if len(values) > MAX_BINS:
-        ranks = np.empty(len(pooled), dtype=np.int64)
-        ranks[np.argsort(pooled, kind="stable")] = np.arange(len(pooled))
-        indices = ranks * MAX_BINS // len(pooled)
-        middles = (np.arange(MAX_BINS) * 2 + 1) * len(pooled) // (2 * MAX_BINS)
-        values = np.sort(pooled)[middles]
-    owners = np.repeat(np.arange(len(samples)), [len(own) for own in samples])
-    counts = np.zeros((len(samples), len(values)), dtype=np.float32)
-    np.add.at(counts, (owners, indices), 1.0)
-    return values, counts
+        of_rank = np.arange(len(pooled)) * MAX_BINS // len(pooled)
+        values = ascending[(np.arange(MAX_BINS) * 2 + 1) * len(pooled) // (2 * MAX_BINS)]
+    owners = np.repeat(np.arange(len(samples)), [len(own) for own in samples])[order]
+    counts = np.bincount(owners * len(values) + of_rank, minlength=len(samples) * len(values))
+    return values, counts.reshape(len(samples), len(values)).astype(np.float32)

@@ -128,7 +128,7 @@ def adjust(
 
 
 def _scale(request: Request, first: float, pace: float) -> Request:
-    """Return a request that took so many times as long, in all readings of its figures."""
+    """Return a request with its latencies multiplied by two factors, and the bounds of its latencies as well."""
     ttft = request.time_to_first_token
     return replace(
         request,

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from otel_itl.core.timeline import Outcome
-from otel_itl.tools.compare.levels import Level, Mean, Percentile, Rate
+from otel_itl.tools.compare.levels import Level, Mean, Percentile, Pool, Rate
 from otel_itl.tools.compare.requests import GAPS, PACE, TTFT, Request
 
 MEDIAN = 50
@@ -26,10 +26,30 @@ _OUTCOMES: Final = {
     "abandoned": Outcome.ABANDONED,
 }
 
-Clusters = Sequence[Sequence[Request]]
-"""The requests of each cluster."""
 Number = Callable[[Request], float]
-MakeLevel = Callable[[Clusters, float | None], Level]
+Samples = Callable[[Request], Iterable[float]]
+
+
+class Clustered:
+    """The requests of each cluster to one model, and what is pooled of them.
+
+    Args:
+        clusters: the requests of each.
+    """
+
+    def __init__(self, clusters: Sequence[Sequence[Request]]) -> None:
+        self.clusters = clusters
+        self._pools: dict[Samples, Pool] = {}
+
+    def pool(self, samples: Samples) -> Pool:
+        """Return the samples of the requests, which several percentiles share."""
+        if samples not in self._pools:
+            pooled = [np.concatenate([*map(samples, requests), np.empty(0)]) for requests in self.clusters]
+            self._pools[samples] = Pool(pooled)
+        return self._pools[samples]
+
+
+MakeLevel = Callable[[Clustered, float | None], Level]
 """Makes the figure of clusters; the second argument is the ITL objective in seconds."""
 
 
@@ -121,11 +141,11 @@ class Quantity(NamedFigure):
         return self.percentile is not None and self.percentile > MEDIAN and self.field == TTFT
 
 
-def _percentile(q: float, samples: Callable[[Request], Iterable[float]]) -> MakeLevel:
+def _percentile(q: float, samples: Samples) -> MakeLevel:
     """Return what makes a percentile of the samples of requests."""
 
-    def make(clusters: Clusters, _: float | None) -> Percentile:
-        return Percentile([np.concatenate([*map(samples, requests), np.empty(0)]) for requests in clusters], q)
+    def make(clustered: Clustered, _: float | None) -> Percentile:
+        return Percentile(clustered.pool(samples), q)
 
     return make
 
@@ -133,8 +153,9 @@ def _percentile(q: float, samples: Callable[[Request], Iterable[float]]) -> Make
 def _rate(events: Number, exposure: Number, **rate: Any) -> MakeLevel:
     """Return what makes a rate of what is counted over the requests of each cluster."""
 
-    def make(clusters: Clusters, _: float | None) -> Rate:
-        return Rate(*([sum(map(number, requests)) for requests in clusters] for number in (events, exposure)), **rate)
+    def make(clustered: Clustered, _: float | None) -> Rate:
+        summed = ([sum(map(number, requests)) for requests in clustered.clusters] for number in (events, exposure))
+        return Rate(*summed, **rate)
 
     return make
 
@@ -142,8 +163,9 @@ def _rate(events: Number, exposure: Number, **rate: Any) -> MakeLevel:
 def _mean(amount: Number, exposure: Number) -> MakeLevel:
     """Return what makes a mean of the amounts of requests."""
 
-    def make(clusters: Clusters, _: float | None) -> Mean:
-        return Mean(*([list(map(number, requests)) for requests in clusters] for number in (amount, exposure)))
+    def make(clustered: Clustered, _: float | None) -> Mean:
+        of_each = ([list(map(number, requests)) for requests in clustered.clusters] for number in (amount, exposure))
+        return Mean(*of_each)
 
     return make
 
@@ -153,14 +175,14 @@ def _share(is_event: Callable[[Request], bool]) -> MakeLevel:
     return _rate(is_event, lambda _: 1, is_share=True)
 
 
-def _over_objective(clusters: Clusters, objective: float | None) -> Level:
+def _over_objective(clustered: Clustered, objective: float | None) -> Level:
     """Make the share of the gaps that are longer than the objective."""
 
     def count_over(request: Request) -> int:
         gaps = _gaps(request)
         return len(gaps) - bisect_right(gaps, objective or 0.0)
 
-    return _rate(count_over, lambda request: len(_gaps(request)), is_share=True)(clusters, None)
+    return _rate(count_over, lambda request: len(_gaps(request)), is_share=True)(clustered, None)
 
 
 def _first_token(request: Request) -> Sequence[float]:

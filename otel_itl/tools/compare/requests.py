@@ -90,6 +90,11 @@ class Side:
         return min(request.start_unix_ns for request in self.requests)
 
     @property
+    def last_unix_ns(self) -> int:
+        """Unix time of the last request."""
+        return max(request.start_unix_ns for request in self.requests)
+
+    @property
     def clusters(self) -> int:
         """Number of sessions, and of requests outside of any session."""
         return len({request.cluster for request in self.requests})

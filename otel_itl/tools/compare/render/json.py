@@ -7,6 +7,7 @@ import math
 from dataclasses import asdict
 from typing import Any
 
+from otel_itl.core.moments import format_time
 from otel_itl.tools.compare.requests import FIGURES, Side
 from otel_itl.tools.compare.results import Comparison, Figure, Reading, Row
 from otel_itl.tools.compare.verdicts import Estimate
@@ -44,6 +45,8 @@ def _side(side: Side) -> dict[str, Any]:
         "name": side.name,
         "streams": len(side.requests),
         "clusters": side.clusters,
+        "first": format_time(side.first_unix_ns),
+        "last": format_time(side.last_unix_ns),
         "known": {figure: asdict(side.known[title]) for title, figure in FIGURES.items()},
     }
 

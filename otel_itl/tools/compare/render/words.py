@@ -10,6 +10,7 @@ from typing import Final
 
 from otel_itl.core.error_format import append_error
 from otel_itl.core.measures import MIN_UNCERTAIN_SHARE
+from otel_itl.core.moments import format_time
 from otel_itl.tools.compare.effects import NEVER_ON_BOTH
 from otel_itl.tools.compare.estimator import CONFOUNDED
 from otel_itl.tools.compare.gate import deciding_rows, leaves_open, required_rows, seems_slower
@@ -170,7 +171,7 @@ def _describe_unknown(rows: Sequence[Row], comparison: Comparison) -> str:
 def _describe_shown(comparison: Comparison, deciding: Sequence[Row]) -> list[str]:
     """Return a sentence with the row that is slowest of those that decide nothing; empty if none is slower."""
     slower = [row for row in comparison.rows if row not in deciding and row.answer is Answer.SLOWER]
-    return [f"What decides nothing: {describe_row(max(slower, key=_find_least))}."] if slower else []
+    return [f"Slower, though it decides nothing: {describe_row(max(slower, key=_find_least))}."] if slower else []
 
 
 def _cannot_be_compared(row: Row) -> bool:
@@ -210,10 +211,13 @@ def _as_clause(why: str) -> str:
 
 
 def describe_side(side: Side) -> str:
-    """Return what a side consists of: `10 sessions, 60 streams`."""
+    """Return what a side consists of, and of when: `10 sessions, 60 streams, 2026-11-01T12:00:00Z to 12:31:07Z`."""
     sessions = len({request.cluster for request in side.requests if request.is_in_session})
     parts = ([pluralize(sessions, "session")] if sessions else []) + [pluralize(len(side.requests), "stream")]
-    return ", ".join(parts)
+    first, last = format_time(side.first_unix_ns), format_time(side.last_unix_ns)
+    day, _, time = last.partition("T")
+    until = "" if first == last else f" to {time if first.startswith(day) else last}"
+    return ", ".join([*parts, f"{first}{until}"])
 
 
 def describe_errors(side: Side) -> list[str]:
