@@ -21,7 +21,7 @@ FACTORS = (1.1, 1.2, 2.0)
 QUICK_FACTORS = (1.2,)
 PAIRS = 2_000
 QUICK_PAIRS = 160
-SLOWED = 2
+SLOWED = 4
 """There are so many times fewer pairs with a slowdown."""
 
 

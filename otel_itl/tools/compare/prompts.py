@@ -1,9 +1,9 @@
 """Adjusts latencies for the length of prompts: makes what B's and A's requests took that of prompts of one length.
 
 The logarithm of a latency is taken as a straight line of the logarithm of the prompt length, on each side with a slope
-of its own, and is moved along it to the middle between the mean prompts of both sides. Between two points of a curve
-the mean of the slopes at both is wrong in third order only. This takes out of the comparison what differs because the
-prompts do, and of the noise what comes from prompts of many lengths.
+of its own. Requests are moved along A's line to the mean prompt of their side, and from there along the mean of both
+slopes to the middle between the sides: between two points of a curve that is wrong in third order only. This takes out
+of the comparison what differs because the prompts do, and of the noise what comes from prompts of many lengths.
 """
 
 from __future__ import annotations
@@ -66,12 +66,15 @@ class Line:
         return self.slopes is None and not self.is_chance and abs(self.difference) > math.log1p(margin)
 
     def factor(self, request: Request, *, is_b: bool) -> float:
-        """Return what the latency of a request is multiplied by."""
+        """Return what the latency of a request is multiplied by.
+
+        Within a side it is moved along A's line: what depends on the prompt more on B than on A stays in B's tail.
+        """
         if self.slopes is None:
             return 1.0
-        at = _log_prompt(request)
-        middle = sum(self.means) / 2
-        return math.exp(self.slopes[is_b] * (middle - (self.means[is_b] if at is None else at)))
+        at, mean = _log_prompt(request), self.means[is_b]
+        within = self.slopes[0] * (mean - (mean if at is None else at))
+        return math.exp(within + sum(self.slopes) / 2 * (sum(self.means) / 2 - mean))
 
 
 def take_first_token(request: Request) -> float:

@@ -516,3 +516,11 @@ def test_a_buffered_side_without_a_pace_says_so(sides: Sides) -> None:
         side.requests[:] = [dataclasses.replace(one, set_aside={"itl_p99": Cause.BUFFERED}) for one in side.requests]
     row = row_of(compare(*pair, resamples=999), "burst_to_burst")
     assert row.why == "no stream has bursts enough to show one pace from burst to burst"
+
+
+def test_a_first_token_that_is_later_after_long_prompts_alone_is_in_the_tail(sides: Sides) -> None:
+    a, b = sides(1.0, **QUIET, requests=10)
+    for side, power in ((a, 0.3), (b, 1.0)):
+        prompt(side, of=lambda number: 250 * 2 ** (number * 7 % 5), power=power)
+    row = row_of(compare(a, b, resamples=999), "ttft_p95")
+    assert (row.answer, row.unadjusted_ratio is not None) == (Answer.SLOWER, True)

@@ -152,7 +152,7 @@ def _describe_unknown(rows: Sequence[Row], comparison: Comparison) -> str:
         lead = _MACHINE_DECIDES if len(deciding) > len(missing) else "Not enough data to know whether B is slower"
         counts = _count_answers(rows, comparison)
         said = f"{'B is not slower, as far as the data show' if is_most_known and not is_open else lead}: {counts}"
-    sentences = [f"{said}.", *_describe_shown(comparison, rows)]
+    sentences = [f"{said}.", *([] if suspects else _describe_shown(comparison, rows))]
     if len(missing) == 1 and not suspects:
         sentences.append(f"{_name(missing[0])}: {note_of(missing[0], comparison)}.")
     elif missing and not suspects and (enough := list(filter(None, map(_find_enough, missing)))):
