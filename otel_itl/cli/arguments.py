@@ -251,6 +251,11 @@ def _add_compare_arguments(compare: CommandParser) -> None:
     add_flag(form, "--markdown", "print Markdown, for a pull request")
     compare.add_argument("--html", metavar="PATH", help="write a page with the streams of both sides as well")
     compare.add_argument("--junit", metavar="PATH", help="write JUnit XML as well, with a case for each row")
+    compare.add_argument(
+        "--save-baseline",
+        metavar="PATH",
+        help="write what a later comparison needs of B, to be given as its A; with one FILE nothing is compared",
+    )
     add_option(compare, "--seed", SEED, "seed of the resampling (default: %(default)s)", default=1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import sys
 import zlib
@@ -25,6 +26,7 @@ _SNIFFED_BYTES = 4_096
 _GZIP = b"\x1f\x8b"
 UTF8_BOM = b"\xef\xbb\xbf"
 _DAMAGED = (gzip.BadGzipFile, zlib.error, DamagedZstandardError)
+_CONSTANTS = (b"NaN", b"Infinity")
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -109,13 +111,26 @@ def parse_line(text: bytes, where: str, skipped: SkippedInput) -> Iterator[Docum
     if not text.strip():
         return
     try:
-        value = parse_json(text)
+        value = _parse(text)
     except (ValueError, RecursionError) as error:
         reason = SkipReason.NOT_JSON if text.endswith(b"\n") else SkipReason.HALF_WRITTEN
         skipped.add(reason, where, _describe(error))
         return
     for document in value if isinstance(value, list) else (value,):
         yield Document(where, document)
+
+
+def _parse(text: bytes) -> Any:
+    """Parse a line; raises ValueError where it is not JSON.
+
+    NaN and the infinities, which are none, pass all the same: writers in Python have them in attributes.
+    """
+    try:
+        return parse_json(text)
+    except ValueError:
+        if not any(constant in text for constant in _CONSTANTS):
+            raise
+        return json.loads(text)
 
 
 def _read(name: str, file: io.BufferedReader | gzip.GzipFile, skipped: SkippedInput) -> Iterator[Document]:
