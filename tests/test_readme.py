@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from otel_itl.testing import ScriptedServer, chat
+from tests.installed import leave_out_all_but
 
 README = Path(__file__).parents[1] / "README.md"
 REPORT_PAGE = README.parent / "docs" / "report.md"
@@ -60,11 +61,48 @@ def test_the_python_blocks_run_one_after_another(program: str, printed: str) -> 
     assert (ran.stderr, ran.stdout) == ("", printed)
 
 
+INSTALLS = re.findall(r"pip install ['\"](?:otel-itl|\.)\[(.*?)\]", README.read_text(encoding="utf-8"))
+"""The extras of each line that installs, in the order of the page."""
+COMMANDS = [
+    line.partition("&& ")[2] or line.partition("  #")[0].strip()
+    for block in blocks("bash")
+    for line in block.splitlines()
+    if "otel-itl " in line
+]
+
+
 def test_what_is_installed_is_offered() -> None:
-    named = [re.findall(r"otel-itl\[(.*)\]", block) for block in blocks("bash") if block.startswith("pip install")]
-    extras = ",".join(extra for found in named for extra in found).split(",")
     project = README.with_name("pyproject.toml").read_text(encoding="utf-8")
+    extras = ",".join(INSTALLS).split(",")
     assert all(re.search(rf"^{extra} = \[", project, re.MULTILINE) for extra in extras)
+
+
+def test_a_checkout_installs_what_a_release_does() -> None:
+    assert INSTALLS[:2] == ["tools,openai", "tools,openai"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_has_all_that_it_needs_after_the_first_line_that_installs(command: str, tmp_path: Path) -> None:
+    pytest.importorskip("tomllib", reason="reads pyproject.toml, from Python 3.11 on")
+    pytest.importorskip("openai")
+    pytest.importorskip("scipy")
+    (tmp_path / "app.py").write_text("import openai\n")
+    (tmp_path / "fleet").mkdir()
+    for name in ("before", "after", "traces", "fleet/one"):
+        (tmp_path / f"{name}.jsonl").touch()
+    (tmp_path / "fleet" / "one.jsonl").rename(tmp_path / "fleet" / "one.jsonl.gz")
+    site = leave_out_all_but(INSTALLS[0].split(","), tmp_path)
+    words = [sys.executable, "-m", "otel_itl", *command.replace("localhost:8000", "127.0.0.1:9").split()[1:]]
+    ran = subprocess.run(
+        ["/bin/sh", "-c", " ".join(words)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(site), str(README.parent)))},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ("pip install" in ran.stderr, "Traceback" in ran.stderr) == (False, False), ran.stderr
 
 
 @pytest.mark.parametrize("command", [block.strip() for block in blocks("bash") if block.startswith("make ")])

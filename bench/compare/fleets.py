@@ -40,6 +40,13 @@ class Fleet:
     """Gaps and first tokens are multiples of it, so that most are tied; 0: they are not."""
     errors: float = 0.0
     """Share of the requests that fail; those of a session are alike."""
+    prompts: float = 0.0
+    """Standard deviation of the logarithms of prompt lengths between sessions, and again between their requests: the
+    first token is by their `prefill`th power later. 0: no length is recorded."""
+    prefill: float = 0.7
+    records_prompts: bool = True
+    slows_prefill: bool = False
+    """The slowdown is of the first token alone."""
     paired: bool = False
     """Both sides play the same sessions: what is particular to a session and to its requests is the same."""
 
@@ -55,6 +62,9 @@ FLEETS = (
     Fleet(name="two models", models=2, sessions=16),
     Fleet(name="ties", tick=0.005, sessions=16),
     Fleet(name="errors of few sessions", errors=0.1, sessions=30),
+    Fleet(name="sixty sessions", sessions=60, requests=4),
+    Fleet(name="prompts of many lengths", prompts=0.7, sessions=30, slows_prefill=True),
+    Fleet(name="the same, not recorded", prompts=0.7, sessions=30, slows_prefill=True, records_prompts=False),
     Fleet(name="the same scripts on both sides", paired=True, between_sessions=0.6),
 )
 
@@ -73,17 +83,25 @@ def simulate(fleet: Fleet, side: str, random: np.random.Generator, script: int, 
     made = Side(name=side)
     for session in range(fleet.sessions):
         of_session = shared.normal(0, fleet.between_sessions)
+        session_prompt = random.normal(0, fleet.prompts) if fleet.prompts else 0.0
         session_errors = random.exponential() if fleet.errors else 0.0
         requests = int(shared.integers(1, 3 * fleet.requests + 1)) if fleet.uneven else fleet.requests
         for _ in range(requests):
             level = of_session + shared.normal(0, fleet.between_requests)
             model = int(shared.integers(fleet.models))
-            gaps = _gaps(fleet, random, GAP * factor * 2**model * float(np.exp(level)))
-            first = TTFT * factor * float(np.exp(level + random.normal(0, 0.3)))
+            gaps = _gaps(
+                fleet, random, GAP * (1.0 if fleet.slows_prefill else factor) * 2**model * float(np.exp(level))
+            )
+            prompt = session_prompt + random.normal(0, fleet.prompts) if fleet.prompts else 0.0
+            first = TTFT * factor * float(np.exp(level + fleet.prefill * prompt + random.normal(0, 0.3)))
             if fleet.tick:
                 first, gaps = (np.maximum(np.round(one / fleet.tick), 1) * fleet.tick for one in (first, gaps))
             cluster = f"{session}" if fleet.paired else f"{side} {session}"
             request = _request(cluster, f"model {model}", float(first), gaps, is_alone=fleet.requests == 1)
+            request = replace(
+                request,
+                prompt_tokens=round(1_000 * np.exp(prompt)) if fleet.prompts and fleet.records_prompts else None,
+            )
             fails = fleet.errors > 0 and random.random() < min(fleet.errors * session_errors, 1.0)
             made.requests.append(replace(request, outcome=Outcome.ERROR) if fails else request)
     return made

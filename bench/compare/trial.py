@@ -11,12 +11,18 @@ from functools import partial, reduce
 import numpy as np
 
 from bench.compare.fleets import Fleet, simulate
-from bench.compare.other_tests import kayenta, mann_whitney, t_test
+from bench.compare.other_tests import kayenta, mann_whitney, session_t_test, t_test
 from otel_itl.tools.compare.comparison import compare
+from otel_itl.tools.compare.quantities import Role
 from otel_itl.tools.compare.verdicts import ALPHA, Answer
 
 RESAMPLES = 399
-OTHERS = {"Mann-Whitney on gaps": mann_whitney, "t-test on requests": t_test, "Kayenta's rule": kayenta}
+OTHERS = {
+    "t-test on sessions": session_t_test,
+    "Mann-Whitney on gaps": mann_whitney,
+    "t-test on requests": t_test,
+    "Kayenta's rule": kayenta,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,9 @@ class Tally:
     """Of these, with a raw p-value of at most 0.05."""
     covered: Counter[str] = field(default_factory=Counter)
     """Of these, with the true ratio inside the interval."""
+    wrong: int = 0
+    """Pairs with a row that decides and has an adjusted p below 0.05: of those in which nothing has changed a false
+    alarm is among them."""
     slower: int = 0
     """Pairs with any row that is slower."""
     found: int = 0
@@ -46,6 +55,7 @@ class Tally:
             self.rows + other.rows,
             self.rejected + other.rejected,
             self.covered + other.covered,
+            self.wrong + other.wrong,
             self.slower + other.slower,
             self.found + other.found,
             self.answers + other.answers,
@@ -65,6 +75,7 @@ def _play_one(fleet: Fleet, factor: float, seed: int) -> Tally:
     b = simulate(fleet, "B", random, script=seed, factor=factor)
     rows = compare(a, b, resamples=RESAMPLES, seed=seed).rows
     estimated = [row for row in rows if row.measured.p is not None]
+    deciding = [row for row in rows if row.quantity.role is not Role.SHOWN]
     return Tally(
         pairs=1,
         rows=Counter(row.quantity.key for row in estimated),
@@ -74,8 +85,9 @@ def _play_one(fleet: Fleet, factor: float, seed: int) -> Tally:
             for row in estimated
             if (ends := row.measured.ratio_interval) and ends[0] <= factor <= ends[1]
         ),
-        slower=int(any(row.answer is Answer.SLOWER for row in rows)),
-        found=int(any(row.answer in {Answer.SLOWER, Answer.SLOWER_SOMEHOW} for row in rows)),
+        wrong=int(any((row.measured.adjusted_p or 1.0) < ALPHA for row in deciding)),
+        slower=int(any(row.answer is Answer.SLOWER for row in deciding)),
+        found=int(any(row.answer in {Answer.SLOWER, Answer.SLOWER_SOMEHOW} for row in deciding)),
         answers=Counter(row.answer.value for row in rows),
         others=Counter(name for name, is_slower in OTHERS.items() if is_slower(a, b)),
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -13,14 +14,10 @@ from typing import Final
 from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.exit_codes import BAD_USAGE, NOT_FINE
 
-_NEEDED: Final = {
-    "cli": ("rich",),
-    "compare": ("numpy", "scipy"),
-    "sweep": ("numpy", "scipy"),
-    "explain": ("numpy", "scipy"),
-    "view": ("starlette", "uvicorn", "opentelemetry.proto.collector"),
-}
-"""Extra → the modules of it without which a command cannot run."""
+_TABLES: Final = ("rich",)
+_STATISTICS: Final = ("numpy", "scipy")
+_PAGE: Final = ("starlette", "uvicorn")
+"""The modules of the extra `tools` without which a command cannot run: by what they are for."""
 
 
 def run_run(arguments: argparse.Namespace) -> int:
@@ -29,7 +26,7 @@ def run_run(arguments: argparse.Namespace) -> int:
         raise CommandError("name a program: app.py, -m module, or any command (see otel-itl run --help).")
     _check_page(arguments)
     if not arguments.quiet:
-        _require("cli")
+        _require(_TABLES)
     from otel_itl.tools.launch.run import run_command
 
     return run_command(arguments)
@@ -37,17 +34,18 @@ def run_run(arguments: argparse.Namespace) -> int:
 
 def run_doctor(arguments: argparse.Namespace) -> int:
     """Run `otel-itl doctor`, and return its exit code."""
-    _require("cli")
+    _require(() if arguments.json else _TABLES)
     from otel_itl.tools.doctor.examine import examine_here, examine_program
-    from otel_itl.tools.doctor.finding import State
-    from otel_itl.tools.doctor.render import checks_to_json, print_checks
-    from otel_itl.tools.report.render.terminal import open_terminal
+    from otel_itl.tools.doctor.finding import State, checks_to_json
 
     has_program = arguments.module is not None or bool(arguments.words)
     trace_id, checks = examine_program(arguments.words, arguments.module) if has_program else examine_here()
     if arguments.json:
         print(checks_to_json(trace_id, checks))
     else:
+        from otel_itl.tools.doctor.render import print_checks
+        from otel_itl.tools.report.render.terminal import open_terminal
+
         print_checks(checks, open_terminal())
     return NOT_FINE if any(check.state is State.WRONG for check in checks) else 0
 
@@ -69,11 +67,19 @@ def run_dashboards(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def run_collector(arguments: argparse.Namespace) -> int:
+    """Run `otel-itl collector-config`, and return its exit code."""
+    from otel_itl.tools.fleet.collector_config import read_configuration
+
+    print(read_configuration(arguments.destination), end="")
+    return 0
+
+
 def run_report(arguments: argparse.Namespace) -> int:
     """Run `otel-itl report`, and return its exit code."""
     _check_report(arguments)
     has_tables = not arguments.json and arguments.html is None and arguments.perfetto is None
-    _require(*(("cli",) if has_tables else ()), *(("explain",) if arguments.explain else ()))
+    _require(_TABLES if has_tables else (), _STATISTICS if arguments.explain else ())
     from otel_itl.cli import report
 
     if arguments.explain:
@@ -89,7 +95,7 @@ def run_report(arguments: argparse.Namespace) -> int:
 
 def run_view(arguments: argparse.Namespace) -> int:
     """Run `otel-itl view`, and return its exit code."""
-    _require("view")
+    _require(_PAGE)
     from otel_itl.cli.input import read_selection
     from otel_itl.tools.report.reading.documents import check_readable, check_text
     from otel_itl.tools.view.server.serve import DEFAULT_PORT, ServerOptions
@@ -118,7 +124,7 @@ def run_view(arguments: argparse.Namespace) -> int:
 def run_compare(arguments: argparse.Namespace) -> int:
     """Run `otel-itl compare`, and return its exit code."""
     has_tables = not (arguments.json or arguments.markdown)
-    _require(*(("cli", "compare") if has_tables else ("compare",)))
+    _require(_TABLES if has_tables else (), _STATISTICS)
     from otel_itl.cli import compare
 
     return compare.run_compare(arguments)
@@ -126,7 +132,8 @@ def run_compare(arguments: argparse.Namespace) -> int:
 
 def run_sweep(arguments: argparse.Namespace) -> int:
     """Run `otel-itl sweep`, and return its exit code."""
-    _require("cli", "sweep")
+    has_sdk = _is_installed("openai") or _is_installed("anthropic")
+    _require(_TABLES, _STATISTICS, extra="tools" if has_sdk else "tools,openai")
     from otel_itl.tools.sweep.command import run_sweep_command
 
     return run_sweep_command(arguments)
@@ -135,7 +142,7 @@ def run_sweep(arguments: argparse.Namespace) -> int:
 def run_demo(arguments: argparse.Namespace) -> int:
     """Run `otel-itl demo`, and return its exit code."""
     _check_page(arguments)
-    _require("cli")
+    _require(_TABLES, extra="demo")
     from otel_itl.tools.demo.command import run_demo_command
 
     return run_demo_command(arguments)
@@ -167,18 +174,17 @@ def _check_page(arguments: argparse.Namespace) -> None:
     if arguments.no_open and not arguments.view:
         raise CommandError("--no-open belongs to --view, which shows a page: add --view, or leave it out.")
     if arguments.view:
-        _require("view")
+        _require(_PAGE)
 
 
-def _require(*extras: str) -> None:
-    """End the command where modules cannot be imported, with a sentence that names them and the extras with them.
+def _require(*needed: Sequence[str], extra: str = "tools") -> None:
+    """End the command where modules cannot be imported, with a sentence that names them and the extra with them.
 
     Raises:
         SystemExit: one cannot be imported.
     """
-    missing = [module for extra in extras for module in _NEEDED[extra] if not _is_installed(module)]
+    missing = [module for modules in needed for module in modules if not _is_installed(module)]
     if missing:
-        extra = ",".join(extras)
         print(f"otel-itl needs {', '.join(missing)} for this: pip install 'otel-itl[{extra}]'", file=sys.stderr)
         raise SystemExit(BAD_USAGE)
 

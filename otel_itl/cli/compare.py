@@ -11,16 +11,19 @@ from typing import Any, Final
 from otel_itl.cli.input import Input, check_slo, read_selection
 from otel_itl.core import conventions as names
 from otel_itl.tools.command_error import CommandError
-from otel_itl.tools.compare.comparison import Comparison, compare
+from otel_itl.tools.compare.baseline import write_baseline
+from otel_itl.tools.compare.comparison import compare
 from otel_itl.tools.compare.gate import exit_code
 from otel_itl.tools.compare.render.json import comparison_to_json
 from otel_itl.tools.compare.render.junit import comparison_to_junit
 from otel_itl.tools.compare.render.markdown import comparison_to_markdown
 from otel_itl.tools.compare.render.words import headline
 from otel_itl.tools.compare.requests import Side
+from otel_itl.tools.compare.results import Comparison
 from otel_itl.tools.compare.sides import CannotSplitError, SideReader
 from otel_itl.tools.output import let_reader_go, open_output
 from otel_itl.tools.report.reading.streams import StoredStream
+from otel_itl.tools.report.selection import Selection
 
 _OF_MODELS: Final = frozenset({names.REQUEST_MODEL, names.RESPONSE_MODEL, names.PROVIDER_NAME})
 """Attributes by which models are compared to each other."""
@@ -33,19 +36,23 @@ def run_compare(arguments: argparse.Namespace) -> int:
         CommandError: the input cannot be compared, or the output cannot be written.
     """
     files, selection = [*arguments.files, *arguments.a, *arguments.b], read_selection(arguments)
-    given = Input(files, arguments.html, arguments.junit, selection=selection)
+    outputs = (arguments.html, arguments.junit, arguments.save_baseline)
+    given = Input(files, *outputs, selection=selection)
     reader = SideReader(given.skipped, selection, arguments.slo, None if arguments.html is None else _describe)
     _show("reading …")
     try:
-        a, b = _read_sides(arguments, reader)
+        alone = _find_alone(arguments)
+        sides = [reader.read_files(alone)] if alone else _read_sides(arguments, reader)
     finally:
         _show("")
     given.print_skipped()
-    empty = next((side for side in (a, b) if not side.requests), None)
-    if empty is not None:
-        lacking = f" that is selected by {selection.options}" if selection.options else ""
-        raise CommandError(f"no usable stream in {empty.name}{lacking}: there is nothing to compare.")
-    check_slo(arguments.slo, (request.model.partition(" / ")[2] for side in (a, b) for request in side.requests))
+    _check_sides(arguments, selection, *sides)
+    if arguments.save_baseline is not None:
+        with open_output(arguments.save_baseline) as file:
+            write_baseline(sides[-1], file)
+    if alone:
+        return 0
+    a, b = sides
     is_of_models = arguments.by is not None and arguments.by.partition("=")[0] in _OF_MODELS
     _show(f"comparing {len(a.requests) + len(b.requests):,} streams …")
     comparison = replace(compare(a, b, arguments.margin, seed=arguments.seed), is_of_models=is_of_models)
@@ -59,6 +66,19 @@ def run_compare(arguments: argparse.Namespace) -> int:
     with let_reader_go():
         _print(arguments, comparison, sentence, code)
     return code
+
+
+def _check_sides(arguments: argparse.Namespace, selection: Selection, *sides: Side) -> None:
+    """Check that both sides have streams, and `--slo` is for any of their models.
+
+    Raises:
+        CommandError: they have not, or it is not.
+    """
+    empty = next((side for side in sides if not side.requests), None)
+    if empty is not None:
+        lacking = f" that is selected by {selection.options}" if selection.options else ""
+        raise CommandError(f"no usable stream in {empty.name}{lacking}: there is nothing to compare.")
+    check_slo(arguments.slo, (request.model.partition(" / ")[2] for side in sides for request in side.requests))
 
 
 def _print(arguments: argparse.Namespace, comparison: Comparison, sentence: str, code: int) -> None:
@@ -98,6 +118,16 @@ def _show(step: str) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{step}")
         sys.stderr.flush()
+
+
+def _find_alone(arguments: argparse.Namespace) -> Sequence[str]:
+    """Return the files of the one side that there is, to be written as a baseline; empty: there are to be two."""
+    is_split = any(option is not None for option in (arguments.by, arguments.before, arguments.after))
+    if arguments.save_baseline is None or is_split or arguments.a:
+        return []
+    named: list[Sequence[str]] = [files for files in (arguments.files, arguments.b) if files]
+    is_alone = len(named) == 1 and (bool(arguments.b) or len(arguments.files) == 1)
+    return named[0] if is_alone else []
 
 
 def _read_sides(arguments: argparse.Namespace, reader: SideReader) -> tuple[Side, Side]:

@@ -60,9 +60,7 @@ asked = [{"role": "user", "content": "hello"}]
 for chunk in client.chat.completions.create(model="gpt-4o", messages=asked, stream=True):
     pass
 """
-INSTRUMENT = "import otel_itl\notel_itl.instrument()\n"
-NOWHERE = dict.fromkeys(("OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER"), "none")
-NOT_CALLED = "it is measured only because of the doctor: it had not called otel_itl.instrument() at its first stream"
+COMMAND = (sys.executable, "-m", "otel_itl")
 LAUNCHER = Path(sys.executable).with_name("opentelemetry-instrument")
 
 
@@ -137,9 +135,7 @@ def ended(launch: Launch, receivers: dict[str, Receiver]) -> dict[str, Ended]:
             OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="httpx,requests,urllib3,openai",
             **variables["launcher"],
         ),
-        "never": launch("doctor", "--json", "app.py", files={"app.py": STREAM}, **NOWHERE),
-        "late": launch("doctor", "--json", "app.py", files={"app.py": STREAM + INSTRUMENT + STREAM}, **NOWHERE),
-        "failed": launch("doctor", "--json", "app.py", files={"app.py": "import openai\nraise KeyError(1)"}, **NOWHERE),
+        "run": launch(*("doctor", "--json", *COMMAND, "run", "app.py"), files={"app.py": STREAM}),
         "refused": launch(
             *("doctor", "app.py"),
             files={"app.py": "print('nothing')"},
@@ -204,22 +200,15 @@ def test_the_providers_of_the_application_are_named(found: dict[str, Any], recei
     assert findings(found["app"], "providers", "metrics") == "no provider is set: this signal is not made"
 
 
-@pytest.mark.parametrize(
-    ("program", "finding"),
-    [
-        ("never", NOT_CALLED),
-        ("late", NOT_CALLED),
-        ("failed", "ended with exit code 1, before its first stream"),
-    ],
-)
-def test_the_commonest_cause_is_the_first_finding(
-    found: dict[str, Any], ended: dict[str, Ended], program: str, finding: str
+def test_a_program_of_otel_itl_run_is_measured_without_the_doctor(
+    found: dict[str, Any], ended: dict[str, Ended]
 ) -> None:
-    assert (found[program]["checks"][0]["finding"], ended[program].exit_code) == (finding, 1)
+    assert findings(found["run"], "program", "start") == "otel-itl run starts measuring in it"
+    assert (wrong(found["run"]), ended["run"].exit_code) == ([], 0)
 
 
-def test_a_program_that_failed_before_its_first_stream_has_no_other_finding(found: dict[str, Any]) -> None:
-    assert wrong(found["failed"]) == [("program", "end")]
+def test_the_report_of_otel_itl_run_is_printed_as_without_the_doctor(ended: dict[str, Ended]) -> None:
+    assert "telemetry: otel-itl.jsonl" in ended["run"].stderr
 
 
 def test_who_else_wraps_an_sdk_is_named(found: dict[str, Any]) -> None:
@@ -243,15 +232,14 @@ def test_the_programs_output_is_kept_apart_and_its_end_is_reported(
 @pytest.mark.skipif(not LAUNCHER.exists(), reason="there is no opentelemetry-instrument beside this Python")
 def test_a_missing_distro_is_found_under_opentelemetry_instrument(found: dict[str, Any]) -> None:
     assert ("providers", "distro") in wrong(found["launcher"])
-    assert findings(found["launcher"], "streams", "program") == "1 stream measured when this was written"
+    assert findings(found["launcher"], "streams", "made") == "1 stream measured when this was written"
 
 
 def test_a_program_without_a_stream_is_not_fine_and_the_remedies_are_printed(ended: dict[str, Ended]) -> None:
     printed = ended["refused"].stdout.decode()
     assert ended["refused"].exit_code == 1
     assert "the program has imported no supported SDK" in printed
-    assert "it has made no stream that is measured" in printed
-    assert printed.endswith("2 things are not fine\n")
+    assert printed.endswith("1 thing is not fine\n")
 
 
 def test_a_program_that_cannot_be_started_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:

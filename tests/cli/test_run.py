@@ -278,7 +278,7 @@ def test_without_rich_one_sentence_names_the_extra(
     (tmp_path / "app.py").write_text("")
     assert (main(["run", "app.py"]), capsys.readouterr().err) == (
         2,
-        "otel-itl needs rich for this: pip install 'otel-itl[cli]'\n",
+        "otel-itl needs rich for this: pip install 'otel-itl[tools]'\n",
     )
 
 

@@ -73,12 +73,6 @@ def test_one_extra_has_every_sdk_that_leaves_the_others_their_newest_release() -
     assert [name for line in EXTRAS["sdks"] for name in line[len("otel-itl[") : -1].split(",")] == names
 
 
-def test_the_extra_of_the_command_has_the_same_oldest_releases() -> None:
-    known = {sdk.requirement for sdk in REGISTRY.values()}
-    distributions = tuple(f"{sdk.distribution}>" for sdk in REGISTRY.values())
-    assert {requirement for requirement in EXTRAS["cli"] if requirement.startswith(distributions)} <= known
-
-
 def test_every_sdk_has_an_entry_point() -> None:
     assert list(PROJECT["entry-points"]["opentelemetry_instrumentor"]) == [sdk.entry_point for sdk in REGISTRY.values()]
 

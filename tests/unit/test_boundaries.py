@@ -28,7 +28,7 @@ MAY_IMPORT = {
     # A sweep is an application of ours: it measures its own requests in process, and reads them as a report does.
     "tools.sweep": {
         *("core", "config", "recording", "export", "process", "wiring"),
-        *("tools", "tools.report", "tools.view", "tools.compare", "tools.sweep"),
+        *("tools", "tools.report", "tools.view", "tools.compare", "tools.sweep", "tools.statistics"),
     },
     "tools.fleet": {"core", "tools", "tools.fleet"},
     # These run an application, or are one.

@@ -27,11 +27,14 @@ class Answer(NamedTuple):
     """The HTTP status, or the name of gRPC's status code; None: there was no answer."""
     error: BaseException | None = None
     """Why there was no answer, or gRPC's error."""
+    is_page: bool = False
+    """Whether the answer is a web page, which no OTLP receiver sends."""
 
     @property
     def is_accepted(self) -> bool:
         """Whether the endpoint takes this signal."""
-        return self.status == "OK" or (isinstance(self.status, int) and 200 <= self.status < 400)  # noqa: PLR2004
+        is_success = self.status == "OK" or (isinstance(self.status, int) and 200 <= self.status < 300)  # noqa: PLR2004
+        return is_success and not self.is_page
 
 
 def find_outlets(provider: Any) -> list[Any] | None:
@@ -129,6 +132,32 @@ def _outlets(provider: Any) -> Iterator[Any]:
         yield outlet
 
 
+def count_waiting_spans(provider: Any, but: str) -> int:
+    """Return how many spans wait in a provider to be exported, without those that have the attribute `but`; 0: unknown.
+
+    Args:
+        provider: a tracer provider.
+        but: the name of an attribute.
+    """
+    try:
+        members = provider._active_span_processor._span_processors
+        queues = [list(batch._queue) for member in members if (batch := getattr(member, "_batch_processor", None))]
+        return max((sum(but not in (span.attributes or {}) for span in queue) for queue in queues), default=0)
+    except Exception:  # noqa: BLE001 - a provider of another make, or one that has changed inside
+        return 0
+
+
+def exports_immediately(provider: Any) -> bool:
+    """Return whether a tracer provider has a processor that sends each span by OTLP while its program waits."""
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+    try:
+        members = provider._active_span_processor._span_processors
+        return any(isinstance(member, SimpleSpanProcessor) and is_otlp(member.span_exporter) for member in members)
+    except AttributeError:
+        return False
+
+
 def _protocol_of(outlet: Any) -> str | None:
     module = type(outlet).__module__
     if not module.startswith("opentelemetry.exporter.otlp.proto."):
@@ -144,11 +173,15 @@ def _send_by_http(exporter: Any, seconds: float) -> Answer:
             response = exporter._export(b"", seconds)
         except OSError as error:  # of which `requests` makes its exceptions
             return Answer(None, error)
-        return Answer(response.status_code)
+        return Answer(response.status_code, is_page=_is_page(response))
     result = client._transport.request(
         "POST", client._endpoint, headers=client._headers, timeout=seconds, data=client._compress(b"")
     )
-    return Answer(result.status_code, result.error)
+    return Answer(result.status_code, result.error, _is_page(getattr(result, "response", None)))
+
+
+def _is_page(response: Any) -> bool:
+    return str(getattr(response, "headers", {}).get("content-type", "")).startswith("text/html")
 
 
 def _send_by_grpc(exporter: Any, request: Any, seconds: float) -> Answer:

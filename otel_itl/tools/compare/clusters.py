@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,19 @@ from otel_itl.tools.compare.resampling import Bools, Design, Indices
 
 MAX_CLUSTERS = 100
 """Clusters a side that are resampled; more are joined at random: the answers stay valid, and memory bounded."""
+
+MIN_CLUSTERS_OF_STRATUM = 5
+"""Clusters a side: drawn with replacement, fewer vary less than those that they are drawn for."""
+
+
+class Designed(NamedTuple):
+    """The clusters that have any of some models."""
+
+    design: Design
+    requests: dict[str, list[list[Request]]]
+    """Of each model the requests of each cluster."""
+    chosen: Bools
+    """For all clusters whether they are among these."""
 
 
 class Clusters:
@@ -34,8 +48,8 @@ class Clusters:
         """Return the ITL objective (seconds) for a model."""
         return self._objectives[model]
 
-    def design(self, models: Sequence[str]) -> tuple[Design, dict[str, list[list[Request]]]]:
-        """Return the design of the clusters that have any of the models, and the requests of each to each model."""
+    def design(self, models: Sequence[str]) -> Designed:
+        """Return the clusters that have any of the models."""
         wanted = set(models)
         of_models = [sorted({request.model for request in requests} & wanted) for requests in self._requests]
         chosen = np.array([bool(names) for names in of_models], dtype=bool)
@@ -50,7 +64,7 @@ class Clusters:
             model: [[request for request in requests if request.model == model] for requests in kept]
             for model in models
         }
-        return Design(is_b, strata, self.is_paired), by_model
+        return Designed(Design(is_b, strata, self.is_paired), by_model, chosen)
 
 
 def _group(requests: Sequence[Request], models: Sequence[str]) -> dict[str, list[Request]]:
@@ -86,12 +100,12 @@ def _objective(sides: Sequence[Side], model: str) -> float | None:
 
 
 def _join_small_strata(strata: Indices, is_b: Bools) -> Indices:
-    """Join the strata with fewer than two clusters on a side; with all others, if they are too few together as well."""
+    """Join the strata with too few clusters on a side; with all others, if they are too few together as well."""
     joined: Indices = strata.copy()
     for stratum in np.unique(strata):
-        if min(np.sum(is_b[strata == stratum]), np.sum(~is_b[strata == stratum])) < 2:  # noqa: PLR2004 - it has no spread
+        if min(np.sum(is_b[strata == stratum]), np.sum(~is_b[strata == stratum])) < MIN_CLUSTERS_OF_STRATUM:
             joined[strata == stratum] = -1
     rest = is_b[joined == -1]
-    if len(rest) and min(np.sum(rest), np.sum(~rest)) < 2:  # noqa: PLR2004 - likewise
+    if len(rest) and min(np.sum(rest), np.sum(~rest)) < MIN_CLUSTERS_OF_STRATUM:
         joined[:] = -1
     return joined

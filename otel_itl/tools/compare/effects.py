@@ -12,7 +12,7 @@ from otel_itl.core.measures import MIN_UNCERTAINTY
 from otel_itl.tools.compare.levels import Floats, Level, Rate
 from otel_itl.tools.compare.quantities import Quantity, Unit
 from otel_itl.tools.compare.rate_intervals import rate_interval
-from otel_itl.tools.compare.resampling import Effect, Resamples
+from otel_itl.tools.compare.resampling import Design, Effect, Resamples
 from otel_itl.tools.compare.verdicts import Estimate
 
 NEVER_ON_BOTH: Final = "it is infinite on both sides"
@@ -20,25 +20,50 @@ NEVER_ON_BOTH: Final = "it is infinite on both sides"
 
 
 def estimate_effect(
-    levels: Sequence[Level], shares: Floats, resamples: Resamples, floors: Sequence[float] | None = None
+    levels: Sequence[Level],
+    shares: Floats,
+    resamples: Resamples,
+    floors: Sequence[float] | None = None,
+    adjustment: tuple[float, int] = (0.0, 0),
 ) -> Estimate:
-    """Estimate an effect, its interval, and its p-value; `shares` and `floors` as for `_effect`.
+    """Estimate an effect, its interval, and the scores of its test; `shares` and `floors` as for `_effect`.
 
     A model whose figure is infinite on both sides says nothing: how long those took that did respond is not compared.
+
+    Args:
+        levels: the figures of each model.
+        shares: how much the ratio of each model counts.
+        resamples: of the clusters.
+        floors: what the figures of each model are at least taken for.
+        adjustment: the standard error of what the log ratio was adjusted by, and how many numbers of each side were
+            fitted for that.
     """
     design, sides = resamples.design, resamples.design.weights()
     is_said = [not all(math.isinf(level.shown(of_side)) for of_side in sides) for level in levels]
     if not any(is_said):
         return Estimate(why=NEVER_ON_BOTH)
-    effect = _effect(levels, np.where(is_said, shares, 0.0), floors)
+    counted = np.where(is_said, shares, 0.0)
+    effect = _effect(levels, counted, floors)
     observed = float(effect(*(of_side[np.newaxis] for of_side in sides))[0])
     if math.isnan(observed):
         return Estimate(why="a figure of 0, or of no sample, has no ratio")
+    error, fitted = adjustment
     rates = [level for level in levels if isinstance(level, Rate) and level.is_count]
-    interval = rate_interval(rates, shares, design) if rates else resamples.bootstrap_interval(effect)
+    interval = rate_interval(rates, shares, design) if rates else resamples.bootstrap_interval(effect, fitted)
     if interval is None:
         return Estimate(ratio=math.exp(observed), why="a single session or request has no spread")
-    return Estimate(ratio=math.exp(observed), interval=interval, p=resamples.permutation_p(effect))
+    exchanged = resamples.exchange(_score(levels, counted))
+    if error:
+        widened = interval.widen(observed, error, design.fewest - fitted)
+        # No exchange shows the error of the adjustment: the scores of all are taken further from 0, as the interval is.
+        exchanged[1:] *= widened.standard_error / interval.standard_error if interval.standard_error else math.inf
+        interval = widened
+    return Estimate(ratio=math.exp(observed), interval=interval, exchanged=exchanged)
+
+
+def find_ratio(levels: Sequence[Level], shares: Floats, design: Design) -> float:
+    """Return the ratio of B's figures to A's; NaN where it is not known."""
+    return math.exp(float(_effect(levels, shares)(*(of_side[np.newaxis] for of_side in design.weights()))[0]))
 
 
 def find_shares(levels: Sequence[Level], requests: Sequence[int]) -> Floats:
@@ -77,6 +102,23 @@ def _effect(levels: Sequence[Level], shares: Floats, floors: Sequence[float] | N
             return np.asarray(total / np.where(known, known, np.nan))
 
     return effect
+
+
+def _score(levels: Sequence[Level], shares: Floats) -> Effect:
+    """Return the score of a test: the difference of B's scores and A's, averaged over the models by their shares."""
+    counted = [(level, share) for level, share in zip(levels, shares, strict=True) if share]
+
+    def score(weights_a: Floats, weights_b: Floats) -> Floats:
+        """Return the score of each resample; NaN where no model has both sides."""
+        total, known = np.zeros(len(weights_a)), np.zeros(len(weights_a))
+        for level, share in counted:
+            difference = level.score(weights_b) - level.score(weights_a)
+            is_known = ~np.isnan(difference)
+            total += np.where(is_known, difference * share, 0.0)
+            known += is_known * share
+        return np.asarray(total / np.where(known, known, np.nan))
+
+    return score
 
 
 def find_floor(quantity: Quantity, level: Level, weights: tuple[Floats, Floats]) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from otel_itl.tools.compare.comparison import Comparison, Row
 from otel_itl.tools.compare.quantities import Direction, Role
+from otel_itl.tools.compare.results import Comparison, Row
 from otel_itl.tools.compare.rows import COMPARED
 from otel_itl.tools.compare.verdicts import UNKNOWN, Answer
 from otel_itl.tools.exit_codes import CANNOT_TELL

@@ -7,11 +7,13 @@ are then one operation on a matrix of weights, `(resamples, clusters)`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from functools import cached_property
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from otel_itl.tools.statistics.clusters import sum_variance
 from otel_itl.tools.statistics.rate_ratio import Events
 
 Floats = NDArray[np.float64]
@@ -42,25 +44,39 @@ class Level(Protocol):
     def shown(self, weights: Floats) -> float:
         """Return the figure of one weighting as it is shown; NaN where nothing is known."""
 
+    def score(self, weights: Floats) -> Floats:
+        """Return for each row of `weights` what a test compares: it rises and falls with the figure, without ties."""
+
     def count_samples(self, weights: Floats) -> tuple[float, float]:
         """Return the number of samples of one weighting, and how many independent samples are worth as much."""
+
+
+class Pool:
+    """The samples of clusters, of which percentiles are taken.
+
+    Args:
+        samples: of each cluster, in any order; infinity is one that is longer than all others.
+    """
+
+    def __init__(self, samples: Sequence[ArrayLike]) -> None:
+        self.values, counts = _count_in_bins([np.asarray(values, dtype=float) for values in samples])
+        self.sizes: Floats = counts.sum(axis=1, dtype=np.float64)
+        self.up_to = np.ascontiguousarray(np.cumsum(counts, axis=1, dtype=np.float32).T)
+        """How many samples of each cluster are at most a value, `(values, clusters)`."""
 
 
 class Percentile:
     """A percentile of the samples of clusters, by linear interpolation between closest ranks.
 
     Args:
-        samples: of each cluster, in any order; infinity is one that is longer than all others.
+        samples: of the clusters.
         q: which percentile, 0 to 100.
     """
 
-    def __init__(self, samples: Sequence[ArrayLike], q: float) -> None:
-        arrays = [np.asarray(values, dtype=float) for values in samples]
+    def __init__(self, samples: Pool | Sequence[ArrayLike], q: float) -> None:
+        pool = samples if isinstance(samples, Pool) else Pool(samples)
         self._q = q / 100
-        self._values, counts = _count_in_bins(arrays)
-        self.sizes: Floats = counts.sum(axis=1, dtype=np.float64)
-        self._up_to = np.ascontiguousarray(np.cumsum(counts, axis=1, dtype=np.float32).T)
-        """How many samples of each cluster are at most a value, `(values, clusters)`."""
+        self._values, self.sizes, self._up_to = pool.values, pool.sizes, pool.up_to
 
     @property
     def is_empty(self) -> bool:
@@ -82,6 +98,27 @@ class Percentile:
     def shown(self, weights: Floats) -> float:
         """Return the percentile of one weighting."""
         return float(self.of(weights[np.newaxis])[0])
+
+    def score(self, weights: Floats) -> Floats:
+        """Return the share of the samples beyond the percentile of all clusters together; half of those that are it.
+
+        Where most samples are the same number, most exchanges have the same percentiles, but not the same shares.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(weights @ self._beyond / (weights @ self.sizes))
+
+    @cached_property
+    def _beyond(self) -> Floats:
+        """The samples of each cluster beyond the percentile of all clusters together, and half of those that are it."""
+        if not self._values.size:
+            return self.sizes
+        value = self.shown(np.ones(len(self.sizes)))
+        return self.sizes - (self._count_up_to(value, "left") + self._count_up_to(value, "right")) / 2
+
+    def _count_up_to(self, value: float, side: Literal["left", "right"]) -> Floats:
+        """Return how many samples of each cluster are below a value (left), or at most the value (right)."""
+        values = int(np.searchsorted(self._values, value, side))
+        return self._up_to[values - 1].astype(float) if values else np.zeros(len(self.sizes))
 
     def _value_at(self, weights: Floats, ranks: Floats) -> Floats:
         """Return for each row of weights the value that has its rank, counted from 0.
@@ -106,8 +143,7 @@ class Percentile:
         """
         if not self._values.size:
             return 0.0, 0.0
-        value = self.shown(weights)
-        beyond: Floats = self.sizes - self._up_to[np.searchsorted(self._values, value, "right") - 1]
+        beyond = self.sizes - self._count_up_to(self.shown(weights), "right")
         return effective_samples(beyond, self.sizes, weights, is_share=True)
 
 
@@ -152,6 +188,11 @@ class Rate:
         """Return the rate of one weighting, without the half event."""
         return float(self._divide(weights, 0.0))
 
+    def score(self, weights: Floats) -> Floats:
+        """Return the logarithm of the rate for each row of `weights`; NaN where it is 0."""
+        rates = self.of(weights)
+        return np.log(np.where(rates > 0, rates, np.nan))
+
     def _divide(self, weights: Floats, added: float) -> Floats:
         exposure = weights @ self.sizes
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -189,8 +230,8 @@ class Mean(Rate):
         clusters = int(np.count_nonzero(weights * self.sizes))
         if clusters < 2 or not exposure:  # noqa: PLR2004 - no variance between fewer
             return total, min(total, float(clusters))
-        mean = amount / exposure
-        between = float(weights @ np.square(self._events - mean * self.sizes)) * clusters / (clusters - 1)
+        mean, chosen = amount / exposure, (weights > 0) & (self.sizes > 0)
+        between = sum_variance(self._events[chosen], self.sizes[chosen])
         of_requests = float(weights @ (self._squares @ np.array([1.0, -2.0 * mean, mean**2]))) * total / (total - 1)
         return total, total / max(between / of_requests, 1.0) if of_requests > 0 else total
 
@@ -198,8 +239,8 @@ class Mean(Rate):
 def effective_samples(events: Floats, sizes: Floats, weights: Floats, *, is_share: bool) -> tuple[float, float]:
     """Return how many samples there are, and how many independent ones have the same variance.
 
-    The variance of a rate between clusters, by linearization (Cochran, Sampling Techniques, 6.3), over that of as many
-    independent samples, is the design effect. It is taken as 1 where it is below, and where no event is known.
+    The variance of a rate between clusters over that of as many independent samples is the design effect. It is taken
+    as 1 where it is below, and where no event is known.
 
     Args:
         events: of each cluster.
@@ -214,8 +255,7 @@ def effective_samples(events: Floats, sizes: Floats, weights: Floats, *, is_shar
     independent = rate * (1 - rate) * total if is_share else rate * total
     if clusters < 2 or independent <= 0:  # noqa: PLR2004 - no variance between fewer
         return total, min(total, float(clusters))
-    between = clusters / (clusters - 1) * float(np.square(events - rate * sizes).sum())
-    return total, total / max(between / independent, 1.0)
+    return total, total / max(sum_variance(events, sizes) / independent, 1.0)
 
 
 def _count_up_to(counts: NDArray[np.float32], ranks: Floats) -> NDArray[np.intp]:
@@ -232,14 +272,13 @@ def _count_in_bins(samples: Sequence[Floats]) -> tuple[Floats, NDArray[np.float3
     pooled = np.concatenate([*samples, np.empty(0)])
     if not pooled.size:
         return np.empty(0), np.zeros((len(samples), 0), dtype=np.float32)
-    values, indices = np.unique(pooled, return_inverse=True)
+    order = np.argsort(pooled, kind="stable")
+    ascending = pooled[order]
+    is_first = np.concatenate([[True], ascending[1:] != ascending[:-1]])
+    values, of_rank = ascending[is_first], np.cumsum(is_first) - 1
     if len(values) > MAX_BINS:
-        ranks = np.empty(len(pooled), dtype=np.int64)
-        ranks[np.argsort(pooled, kind="stable")] = np.arange(len(pooled))
-        indices = ranks * MAX_BINS // len(pooled)
-        middles = (np.arange(MAX_BINS) * 2 + 1) * len(pooled) // (2 * MAX_BINS)
-        values = np.sort(pooled)[middles]
-    owners = np.repeat(np.arange(len(samples)), [len(own) for own in samples])
-    counts = np.zeros((len(samples), len(values)), dtype=np.float32)
-    np.add.at(counts, (owners, indices), 1.0)
-    return values, counts
+        of_rank = np.arange(len(pooled)) * MAX_BINS // len(pooled)
+        values = ascending[(np.arange(MAX_BINS) * 2 + 1) * len(pooled) // (2 * MAX_BINS)]
+    owners = np.repeat(np.arange(len(samples)), [len(own) for own in samples])[order]
+    counts = np.bincount(owners * len(values) + of_rank, minlength=len(samples) * len(values))
+    return values, counts.reshape(len(samples), len(values)).astype(np.float32)

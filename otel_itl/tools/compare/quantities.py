@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 
 from otel_itl.core.timeline import Outcome
-from otel_itl.tools.compare.levels import Level, Mean, Percentile, Rate
-from otel_itl.tools.compare.requests import Request
+from otel_itl.tools.compare.levels import Level, Mean, Percentile, Pool, Rate
+from otel_itl.tools.compare.requests import GAPS, PACE, TTFT, Request
 
-TTFT, GAPS, PACE = "time_to_first_token", "itl_p99", "time_per_output_token"
 MEDIAN = 50
+PROMPT_LENGTH: Final = "prompt_length"
 _LEFT: Final = {Outcome.CLOSED, Outcome.ABANDONED, Outcome.INTERRUPTED}
 _OUTCOMES: Final = {
     "truncated": Outcome.TRUNCATED,
@@ -26,10 +26,30 @@ _OUTCOMES: Final = {
     "abandoned": Outcome.ABANDONED,
 }
 
-Clusters = Sequence[Sequence[Request]]
-"""The requests of each cluster."""
 Number = Callable[[Request], float]
-MakeLevel = Callable[[Clusters, float | None], Level]
+Samples = Callable[[Request], Iterable[float]]
+
+
+class Clustered:
+    """The requests of each cluster to one model, and what is pooled of them.
+
+    Args:
+        clusters: the requests of each.
+    """
+
+    def __init__(self, clusters: Sequence[Sequence[Request]]) -> None:
+        self.clusters = clusters
+        self._pools: dict[Samples, Pool] = {}
+
+    def pool(self, samples: Samples) -> Pool:
+        """Return the samples of the requests, which several percentiles share."""
+        if samples not in self._pools:
+            pooled = [np.concatenate([*map(samples, requests), np.empty(0)]) for requests in self.clusters]
+            self._pools[samples] = Pool(pooled)
+        return self._pools[samples]
+
+
+MakeLevel = Callable[[Clustered, float | None], Level]
 """Makes the figure of clusters; the second argument is the ITL objective in seconds."""
 
 
@@ -42,6 +62,7 @@ class Unit(Enum):
     REQUESTS_PER_SECOND = "requests/s"
     TOKENS_PER_SECOND = "tokens/s"
     TOKENS = "tokens"
+    STREAMS = "streams"
 
 
 _SUFFIXES: Final = {
@@ -74,7 +95,16 @@ class Direction(Enum):
     SLOWER = 1
     FASTER = -1
     LONGER = 0
-    """The answers are longer, which is neither."""
+    """The answers or prompts are longer, which is neither."""
+    MORE = 2
+    """There are more of them, which is neither."""
+
+
+class Adjustment(Enum):
+    """What of a request that is taken as of a prompt of another length."""
+
+    FIRST = "time to first token"
+    PACE = "gaps and time per token"
 
 
 class Role(Enum):
@@ -99,6 +129,11 @@ class Quantity(NamedFigure):
     field: str | None = None
     """The field of `Measures` from which streams may be set aside; None: none is."""
     role: Role = Role.REQUIRED
+    is_of_buffered: bool = False
+    """It is there for streams that a proxy buffered, whose other figures are refused: else nothing is said of their
+    pace."""
+    adjustment: Adjustment | None = None
+    """It is compared as of prompts of one length; None: as it was measured."""
 
     @property
     def is_optional(self) -> bool:
@@ -106,11 +141,11 @@ class Quantity(NamedFigure):
         return self.percentile is not None and self.percentile > MEDIAN and self.field == TTFT
 
 
-def _percentile(q: float, samples: Callable[[Request], Iterable[float]]) -> MakeLevel:
+def _percentile(q: float, samples: Samples) -> MakeLevel:
     """Return what makes a percentile of the samples of requests."""
 
-    def make(clusters: Clusters, _: float | None) -> Percentile:
-        return Percentile([np.concatenate([*map(samples, requests), np.empty(0)]) for requests in clusters], q)
+    def make(clustered: Clustered, _: float | None) -> Percentile:
+        return Percentile(clustered.pool(samples), q)
 
     return make
 
@@ -118,8 +153,9 @@ def _percentile(q: float, samples: Callable[[Request], Iterable[float]]) -> Make
 def _rate(events: Number, exposure: Number, **rate: Any) -> MakeLevel:
     """Return what makes a rate of what is counted over the requests of each cluster."""
 
-    def make(clusters: Clusters, _: float | None) -> Rate:
-        return Rate(*([sum(map(number, requests)) for requests in clusters] for number in (events, exposure)), **rate)
+    def make(clustered: Clustered, _: float | None) -> Rate:
+        summed = ([sum(map(number, requests)) for requests in clustered.clusters] for number in (events, exposure))
+        return Rate(*summed, **rate)
 
     return make
 
@@ -127,8 +163,9 @@ def _rate(events: Number, exposure: Number, **rate: Any) -> MakeLevel:
 def _mean(amount: Number, exposure: Number) -> MakeLevel:
     """Return what makes a mean of the amounts of requests."""
 
-    def make(clusters: Clusters, _: float | None) -> Mean:
-        return Mean(*([list(map(number, requests)) for requests in clusters] for number in (amount, exposure)))
+    def make(clustered: Clustered, _: float | None) -> Mean:
+        of_each = ([list(map(number, requests)) for requests in clustered.clusters] for number in (amount, exposure))
+        return Mean(*of_each)
 
     return make
 
@@ -138,14 +175,14 @@ def _share(is_event: Callable[[Request], bool]) -> MakeLevel:
     return _rate(is_event, lambda _: 1, is_share=True)
 
 
-def _over_objective(clusters: Clusters, objective: float | None) -> Level:
+def _over_objective(clustered: Clustered, objective: float | None) -> Level:
     """Make the share of the gaps that are longer than the objective."""
 
     def count_over(request: Request) -> int:
         gaps = _gaps(request)
         return len(gaps) - bisect_right(gaps, objective or 0.0)
 
-    return _rate(count_over, lambda request: len(_gaps(request)), is_share=True)(clusters, None)
+    return _rate(count_over, lambda request: len(_gaps(request)), is_share=True)(clustered, None)
 
 
 def _first_token(request: Request) -> Sequence[float]:
@@ -180,11 +217,27 @@ def _is_over(request: Request) -> bool:
 
 QUANTITIES = (
     *(
-        Quantity(f"ttft_p{q}", f"TTFT p{q}", Unit.SECONDS, _percentile(q, _first_token), percentile=q, field=TTFT)
+        Quantity(
+            f"ttft_p{q}",
+            f"TTFT p{q}",
+            Unit.SECONDS,
+            _percentile(q, _first_token),
+            percentile=q,
+            field=TTFT,
+            adjustment=Adjustment.FIRST,
+        )
         for q in (50, 95, 99)
     ),
     *(
-        Quantity(f"itl_p{q}", f"ITL p{q}", Unit.SECONDS, _percentile(q, _gaps), percentile=q, field=GAPS)
+        Quantity(
+            f"itl_p{q}",
+            f"ITL p{q}",
+            Unit.SECONDS,
+            _percentile(q, _gaps),
+            percentile=q,
+            field=GAPS,
+            adjustment=Adjustment.PACE,
+        )
         for q in (50, 95, 99)
     ),
     Quantity(
@@ -192,6 +245,7 @@ QUANTITIES = (
         "burst to burst",
         Unit.SECONDS,
         _mean(lambda one: one.buffered_time, lambda one: one.buffered_gaps),
+        is_of_buffered=True,
     ),
     Quantity(
         "tpot",
@@ -201,6 +255,7 @@ QUANTITIES = (
             lambda one: one.decode_time if _is_kept(one) else 0.0, lambda one: one.later_tokens if _is_kept(one) else 0
         ),
         field=PACE,
+        adjustment=Adjustment.PACE,
     ),
     Quantity("e2e_p50", "end to end p50", Unit.SECONDS, _percentile(50, _end_to_end), percentile=50, role=Role.SHOWN),
     Quantity(
@@ -220,6 +275,22 @@ QUANTITIES = (
         Unit.TOKENS,
         _mean(lambda one: one.tokens if _is_over(one) else 0, lambda one: int(_is_over(one))),
         direction=Direction.LONGER,
+        role=Role.SHOWN,
+    ),
+    Quantity(
+        PROMPT_LENGTH,
+        "prompt length",
+        Unit.TOKENS,
+        _mean(lambda one: one.prompt_tokens or 0, lambda one: int(bool(one.prompt_tokens))),
+        direction=Direction.LONGER,
+        role=Role.SHOWN,
+    ),
+    Quantity(
+        "open_streams",
+        "open streams",
+        Unit.STREAMS,
+        _mean(lambda one: one.open_streams, lambda one: int(bool(one.open_streams))),
+        direction=Direction.MORE,
         role=Role.SHOWN,
     ),
     Quantity(

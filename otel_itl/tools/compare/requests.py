@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+import numpy as np
 
 from otel_itl.core.measures import Measures
 from otel_itl.core.slo import PROFILES, Objectives
 from otel_itl.core.timeline import SECOND, Outcome
-from otel_itl.tools.report.certainty import Cause
+from otel_itl.tools.report.certainty import Cause, Known
 from otel_itl.tools.report.reading.streams import StoredStream
 from otel_itl.tools.report.set_aside import KnownCollector, find_set_aside_cause
 from otel_itl.tools.report.stalls import collect_stalls, has_upstream_stall
 
-FIGURES: Final = {"TTFT": "time_to_first_token", "ITL p99": "itl_p99", "TPOT": "time_per_output_token"}
+TTFT, GAPS, PACE = "time_to_first_token", "itl_p99", "time_per_output_token"
+FIGURES: Final = {"TTFT": TTFT, "ITL p99": GAPS, "TPOT": PACE}
 """Figures whose errors a side counts, by their title: the fields of `Measures`."""
 
 
@@ -45,6 +48,9 @@ class Request:
     start_unix_ns: int = 0
     duration: float = 0.0
     """From the request to the end of the stream."""
+    prompt_tokens: int | None = None
+    open_streams: int = 0
+    """Streams of its side that were open when it was made, itself included, by `count_open_streams`; 0: not counted."""
     buffered_gaps: float = 0.0
     """Gaps from burst to burst, which `buffered_time` took; 0: no buffer on the way released it in bursts."""
     buffered_time: float = 0.0
@@ -68,13 +74,25 @@ class Side:
     requests: list[Request] = field(default_factory=list)
     errors: Mapping[str, KnownCollector] = field(default_factory=_collect_errors)
     """Title of a figure → of how many streams it is uncertain or that are set aside, and why."""
+    saved: Mapping[str, Known] | None = None
+    """What `known` is of a side that was read from a baseline."""
     described: list[dict[str, Any]] = field(default_factory=list)
     """The streams as a page has them, if there will be one."""
+
+    @property
+    def known(self) -> Mapping[str, Known]:
+        """Title of a figure → how well it is known."""
+        return self.saved or {title: collector.summary() for title, collector in self.errors.items()}
 
     @property
     def first_unix_ns(self) -> int:
         """Unix time of the first request."""
         return min(request.start_unix_ns for request in self.requests)
+
+    @property
+    def last_unix_ns(self) -> int:
+        """Unix time of the last request."""
+        return max(request.start_unix_ns for request in self.requests)
 
     @property
     def clusters(self) -> int:
@@ -84,20 +102,27 @@ class Side:
 
 def add_stream(side: Side, stream: StoredStream, objectives: Objectives | None, run: str | None = None) -> None:
     """Add a stream to a side; `objectives` as for `reduce_stream`; `run`: its cluster, None: its session."""
-    request = reduce_stream(stream, objectives)
+    left_out = {
+        figure
+        for title, figure in FIGURES.items()
+        if getattr(stream.measures, figure) is not None and not side.errors[title].add(stream)
+    }
+    request = reduce_stream(stream, objectives, left_out)
     side.requests.append(request if run is None else replace(request, cluster=run))
-    for title, figure in FIGURES.items():
-        if getattr(stream.measures, figure) is not None:
-            side.errors[title].add(stream)
 
 
-def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Request:
+def reduce_stream(
+    stream: StoredStream, objectives: Objectives | None, left_out: Collection[str] | None = None
+) -> Request:
     """Reduce a stream to a request.
 
     Args:
         stream: that was read back.
         objectives: whose ITL objective its gaps are judged by; None: the one on the span.
+        left_out: the fields of `Measures` that it is set aside from; None: not known yet.
     """
+    if left_out is None:
+        left_out = [figure for figure in FIGURES.values() if getattr(stream.measures, figure) is not None]
     measures, session = stream.measures, stream.span_facts.session_id
     per_token = measures.time_per_output_token
     request = Request(
@@ -111,14 +136,11 @@ def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Reques
         tokens=measures.token_count,
         stalls=sum(stall.count for stall in collect_stalls(stream) if has_upstream_stall([stall])),
         outcome=stream.timeline.outcome,
-        itl_objective=_itl_objective(stream, objectives),
+        itl_objective=_itl_objective(stream) if objectives is None else find_itl_objective(objectives, stream.model),
         start_unix_ns=stream.timeline.request_unix_ns,
         duration=measures.duration,
-        set_aside={
-            figure: cause
-            for figure in FIGURES.values()
-            if getattr(measures, figure) is not None and (cause := find_set_aside_cause(stream, figure)) is not None
-        },
+        prompt_tokens=stream.timeline.input_tokens,
+        set_aside={figure: cause for figure in left_out if (cause := find_set_aside_cause(stream, figure)) is not None},
     )
     if measures.buffered_pace and measures.decode_time:
         time = measures.decode_time
@@ -127,6 +149,23 @@ def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Reques
         return request
     lowest, highest = (_bound(request, measures, end) for end in (0, 1))
     return replace(request, lowest=lowest, highest=highest)
+
+
+def count_open_streams(requests: Sequence[Request]) -> list[Request]:
+    """Return the requests of a side with how many of its streams were open when each was made."""
+    starts = np.array([request.start_unix_ns for request in requests])
+    ends = starts + np.array([round(request.duration * SECOND) for request in requests])
+    started = np.searchsorted(np.sort(starts), starts, "right")
+    ended = np.searchsorted(np.sort(ends), starts, "right")
+    counts = np.maximum(started - ended, 1)
+    return [_put_open_streams(request, int(count)) for request, count in zip(requests, counts, strict=True)]
+
+
+def _put_open_streams(request: Request, count: int) -> Request:
+    """Return a request with its number of open streams, whatever reading of its figures."""
+    bounds = (request.lowest, request.highest)
+    lowest, highest = (None if one is None else replace(one, open_streams=count) for one in bounds)
+    return replace(request, open_streams=count, lowest=lowest, highest=highest)
 
 
 def _bound(request: Request, measures: Measures, end: int) -> Request:
@@ -144,11 +183,14 @@ def _to_seconds(nanoseconds: Sequence[float]) -> array[float]:
     return array("d", [sample / SECOND for sample in nanoseconds])
 
 
-def _itl_objective(stream: StoredStream, objectives: Objectives | None) -> float | None:
-    """Return the ITL objective (seconds) that a stream is judged by; None: it has none."""
-    if objectives is not None:
-        slo = objectives.for_model(stream.model)
-        return None if slo is None else slo.itl
+def find_itl_objective(objectives: Objectives, model: str) -> float | None:
+    """Return the ITL objective (seconds) for a model; None: there is none."""
+    slo = objectives.for_model(model)
+    return None if slo is None else slo.itl
+
+
+def _itl_objective(stream: StoredStream) -> float | None:
+    """Return the ITL objective (seconds) on the span of a stream; None: there is none."""
     facts = stream.span_facts.slo
     if facts is None:
         return None

@@ -5,6 +5,7 @@ Gaps of a request are alike, and so are the requests of a session; a session is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -18,12 +19,15 @@ from otel_itl.tools.compare.levels import Floats, Level
 CONFIDENCE = 0.95
 _CELLS_AT_ONCE = 500_000
 """Weights in memory at a time."""
+_DIGITS = 10
+"""Decimals of a score: what differs beyond them is a rounding error."""
 
 Indices = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 T = TypeVar("T", bound=np.generic)
 Effect = Callable[[Floats, Floats], Floats]
-"""Weights of A's and of B's clusters, `(resamples, clusters)` each → the effect of each resample, a log ratio."""
+"""Weights of A's and of B's clusters, `(resamples, clusters)` each → the effect of each resample, a log ratio; or the
+score that a test compares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,55 +62,66 @@ class Interval:
     high: float
     standard_error: float
 
+    def widen(self, observed: float, error: float, clusters: int) -> Interval:
+        """Return the interval of an effect that has a further standard error, which as many clusters are known to."""
+        further = float(stats.t.ppf((1 + CONFIDENCE) / 2, max(clusters - 1, 1))) * error
+        return Interval(
+            low=observed - math.hypot(observed - self.low, further),
+            high=observed + math.hypot(self.high - observed, further),
+            standard_error=math.hypot(self.standard_error, error),
+        )
+
 
 class Resamples:
     """The exchanges of labels and the draws of clusters of a design, which all rows of these clusters share.
 
     Args:
         design: which cluster is on which side.
-        count: of exchanges, and of draws.
-        random: where they come from.
+        exchanges: `is_b` of each exchange of labels, `(exchanges, clusters)`, as `exchange_labels` makes them.
+        random: where the draws come from, as many as there are exchanges.
     """
 
-    def __init__(self, design: Design, count: int, random: np.random.Generator) -> None:
+    def __init__(self, design: Design, exchanges: Bools, random: np.random.Generator) -> None:
         self.design = design
-        self._labels = _permute_labels(design, count, random)
-        self._drawn = None if design.fewest < 2 else _draw_clusters(design, count, random)  # noqa: PLR2004 - no spread
+        self._exchanges = exchanges
+        self._drawn = None
+        if design.fewest >= 2:  # noqa: PLR2004 - a single cluster has no spread
+            self._drawn = _draw_clusters(design, len(exchanges), random)
 
-    def permutation_p(self, effect: Effect) -> float:
-        """Return the two-sided p-value of an effect, where labels of clusters are exchanged between the sides.
+    def exchange(self, score: Effect) -> Floats:
+        """Return the absolute value of a score as observed, and then of each exchange of labels between the sides.
 
-        scipy's `permutation_test` knows no strata; with one stratum the result is the same. The observed labels count
-        as one of the permutations, so that the test keeps its level exactly.
+        scipy's `permutation_test` knows no strata; with one stratum the p-value is the same. The observed labels count
+        as one of the exchanges, so that the test keeps its level exactly. An exchange in which one side has no sample
+        says nothing against the observed one: it is infinite.
         """
-        observed = abs(_observe(effect, self.design))
-        if np.isnan(observed):
-            return 1.0
-        as_extreme = 1
-        for labels in _batches(self._labels):
-            permuted = effect((~labels).astype(float), labels.astype(float))
-            # A permutation in which one side has no sample says nothing against the observed one.
-            as_extreme += int(np.sum(~(np.abs(permuted) < observed - 1e-12)))
-        return as_extreme / (len(self._labels) + 1)
+        observed = [0.0 if math.isnan(value) else value for value in [_observe(score, self.design)]]
+        exchanged = [score((~labels).astype(float), labels.astype(float)) for labels in _batches(self._exchanges)]
+        absolute: Floats = np.abs(np.concatenate([np.array(observed), *exchanged]))
+        return np.nan_to_num(np.round(absolute, _DIGITS), nan=np.inf, posinf=np.inf)
 
-    def bootstrap_interval(self, effect: Effect) -> Interval | None:
+    def bootstrap_interval(self, effect: Effect, fitted: int = 0) -> Interval | None:
         """Return the 95 % interval of an effect by resampling clusters within their side and stratum.
 
         Percentiles of the resampled effects, taken further out as a t-distribution of as many clusters asks (Hesterberg
         2015, "What Teachers Should Know About the Bootstrap", 5.3). BCa covers less here, and of tails clearly less. A
         resample whose effect is not known may be anywhere: it is at both ends.
 
+        Args:
+            effect: of a resample.
+            fitted: numbers of each side that were fitted to its clusters before.
+
         Returns:
             The interval; None with fewer than two clusters on a side, or where no resample has an effect.
         """
-        if self._drawn is None:
+        if self._drawn is None or self.design.fewest - fitted < 2:  # noqa: PLR2004 - as above
             return None
         is_b = self.design.is_b
         drawn = np.concatenate([effect(weights * ~is_b, weights * is_b) for weights in self._draw()])
         known = drawn[np.isfinite(drawn)]
         if np.isnan(drawn).all():
             return None
-        tail = _tail(self.design.fewest)
+        tail = _tail(self.design.fewest - fitted)
         # Without interpolation, which has no value between a number and infinity.
         low = np.quantile(np.nan_to_num(drawn, nan=-np.inf, posinf=np.inf, neginf=-np.inf), tail, method="lower")
         high = np.quantile(np.nan_to_num(drawn, nan=np.inf, posinf=np.inf, neginf=-np.inf), 1 - tail, method="higher")
@@ -148,13 +163,13 @@ def level_interval(
     return float(np.quantile(known, tail, method="lower")), float(np.quantile(known, 1 - tail, method="higher"))
 
 
-def _permute_labels(design: Design, size: int, random: np.random.Generator) -> Bools:
-    """Shuffle the labels within each stratum; return `is_b` of each permutation, `(size, clusters)`."""
+def exchange_labels(design: Design, size: int, random: np.random.Generator) -> Bools:
+    """Shuffle the labels within each stratum; return `is_b` of each exchange, `(size, clusters)`."""
     by_stratum = np.argsort(design.strata, kind="stable")
     labels = np.empty((size, len(by_stratum)), dtype=bool)
-    for row in labels:
-        keys = design.strata[by_stratum] + random.random(len(by_stratum))  # shuffles within a stratum alone
-        row[by_stratum] = design.is_b[by_stratum][np.argsort(keys)]
+    for rows in _batches(labels):  # views
+        keys = design.strata[by_stratum] + random.random(rows.shape)  # shuffles within a stratum alone
+        rows[:, by_stratum] = design.is_b[by_stratum][np.argsort(keys, axis=1)]
     return labels
 
 

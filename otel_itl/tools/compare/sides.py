@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from otel_itl.core.moments import format_time
 from otel_itl.core.slo import Objectives
 from otel_itl.tools.command_error import CommandError
-from otel_itl.tools.compare.requests import Side, add_stream
+from otel_itl.tools.compare.baseline import is_baseline, read_baseline
+from otel_itl.tools.compare.requests import Side, add_stream, find_itl_objective
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import StoredStream, read_streams
 from otel_itl.tools.report.selection import Selection
@@ -48,6 +50,8 @@ class SideReader:
         Raises:
             UnreadableSourceError: one cannot be read.
         """
+        if len(sources) == 1 and is_baseline(sources[0]):
+            return self._read_baseline(sources[0])
         side = Side(name=sources[0] if len(sources) == 1 else f"{len(sources)} runs, {sources[0]} …")
         for source in sources:
             for stream in self._read([source]):
@@ -96,8 +100,36 @@ class SideReader:
                 self._add(a if at < before else b, stream)
         return a, b
 
+    def _read_baseline(self, source: str) -> Side:
+        """Read a side that was written as a baseline.
+
+        Raises:
+            UnreadableSourceError: it cannot be read.
+            CannotSplitError: an option needs more of its streams than is written.
+        """
+        if self._selection.options:
+            raise CannotSplitError(
+                f"{source} is a baseline, of which no streams are selected any more: select them when it is written."
+            )
+        if self._describe is not None:
+            raise CannotSplitError(f"{source} is a baseline, which a page cannot show: leave --html out.")
+        side = read_baseline(source, self._skipped)
+        if self._objectives is not None:
+            side.requests[:] = [
+                replace(one, itl_objective=find_itl_objective(self._objectives, one.model.partition(" / ")[2]))
+                for one in side.requests
+            ]
+        return side
+
     def _read(self, sources: Sequence[str], group_by: str | None = None) -> Iterator[StoredStream]:
-        """Yield the streams of files that are selected."""
+        """Yield the streams of files that are selected.
+
+        Raises:
+            CannotSplitError: one is a baseline.
+        """
+        for source in sources:
+            if is_baseline(source):
+                raise CannotSplitError(f"{source} is a baseline, which is a whole side: give it as A or as B.")
         return self._selection.select(read_streams(sources, self._skipped, group_by))
 
     def _add(self, side: Side, stream: StoredStream, run: str | None = None) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
 from scipy import stats
 
+from otel_itl.tools.compare.levels import Floats
 from otel_itl.tools.compare.quantities import Direction
 from otel_itl.tools.compare.resampling import CONFIDENCE, Interval
-from otel_itl.tools.statistics.holm import adjust_p_values
+from otel_itl.tools.statistics.adjusted import adjust_by_exchanges, find_p_values
 
 ALPHA = 1 - CONFIDENCE
+MAX_ENOUGH: Final = 10_000
+MAX_FACTOR: Final = 10
+"""More clusters than this, and than this many times those at hand, are not named as what would be enough."""
+WILL_NOT_SETTLE: Final = "more data of this kind will not settle it"
 _POWER = 0.9
 """How likely `enough` makes an answer of a difference that is none."""
 _DOUBT = 0.2
@@ -33,6 +38,8 @@ class Answer(str, Enum):
     FASTER = "faster"
     LONGER = "longer"
     SHORTER = "shorter"
+    MORE = "more"
+    FEWER = "fewer"
     NOT_ENOUGH_DATA = "not enough data"
     MACHINE_DECIDES = "machine decides"
     """It depends on when chunks came, which what the caller's machine did leaves open within bounds."""
@@ -52,13 +59,19 @@ class Estimate:
     """B's figure over A's."""
     interval: Interval | None = None
     """Of the log ratio."""
-    p: float | None = None
+    exchanged: Floats | None = field(default=None, compare=False, repr=False)
+    """The absolute score as observed, and then of each exchange of labels; None: there is no test."""
     adjusted_p: float | None = None
     answer: Answer = Answer.NOT_ENOUGH_DATA
     why: str = ""
     """Why it is not known, in one clause; empty for the other answers."""
     enough: int | None = None
     """About how many clusters a side would be enough; None: unknown, or there are enough."""
+
+    @property
+    def p(self) -> float | None:
+        """The share of exchanges whose score is at least as far from 0, of this estimate alone."""
+        return None if self.exchanged is None else float(find_p_values(self.exchanged)[0])
 
     @property
     def ratio_interval(self) -> tuple[float, float] | None:
@@ -76,12 +89,12 @@ def answer_estimates(
 ) -> list[Estimate]:
     """Answer the estimates of all rows, given the clusters on the smaller side of each, and what a higher figure means.
 
-    The p-values are adjusted over all of them; an estimate without one stays as it is.
+    The p-values are adjusted over all of them; an estimate without a test stays as it is.
     """
-    adjusted = iter(adjust_p_values([one.p for one in estimates if one.p is not None]))
+    adjusted = iter(adjust_by_exchanges([one.exchanged for one in estimates if one.exchanged is not None]))
     return [
         one
-        if one.p is None or one.interval is None
+        if one.exchanged is None or one.interval is None
         else _answer_one(replace(one, adjusted_p=next(adjusted)), one.interval, count, direction, margin)
         for one, count, direction in zip(estimates, clusters, directions, strict=True)
     ]
@@ -98,17 +111,25 @@ def _answer_one(estimate: Estimate, interval: Interval, clusters: int, direction
     found, why = answer(slowness, estimate.adjusted_p or 0.0, margin)
     enough = enough_clusters(interval, clusters, margin) if why else None
     is_more = enough is not None and enough > clusters
-    if direction is Direction.LONGER:
-        found = _OF_LENGTHS.get(found, found)
+    if enough is not None and enough > max(MAX_ENOUGH, MAX_FACTOR * clusters):
+        why, is_more = f"{why}; {WILL_NOT_SETTLE}", False
+    found = _OF_NEITHER.get(direction, {}).get(found, found)
     return replace(estimate, answer=found, why=why, enough=enough if is_more else None)
 
 
-_OF_LENGTHS: Final = {
-    Answer.SLOWER: Answer.LONGER,
-    Answer.SLOWER_SOMEHOW: Answer.LONGER,
-    Answer.FASTER: Answer.SHORTER,
-    Answer.NOT_SLOWER: Answer.NOT_ENOUGH_DATA,
+_OF_NEITHER: Final = {
+    direction: {
+        Answer.SLOWER: more,
+        Answer.SLOWER_SOMEHOW: more,
+        Answer.FASTER: less,
+        Answer.NOT_SLOWER: Answer.NOT_ENOUGH_DATA,
+    }
+    for direction, more, less in (
+        (Direction.LONGER, Answer.LONGER, Answer.SHORTER),
+        (Direction.MORE, Answer.MORE, Answer.FEWER),
+    )
 }
+"""What is neither slower nor faster → the answers that it has instead of those."""
 
 
 def answer(interval: Interval, adjusted_p: float, margin: float) -> tuple[Answer, str]:
@@ -116,7 +137,7 @@ def answer(interval: Interval, adjusted_p: float, margin: float) -> tuple[Answer
 
     Args:
         interval: of the log ratio.
-        adjusted_p: by Holm's method over all rows.
+        adjusted_p: over all rows.
         margin: the relative difference that does not matter, such as 0.05.
     """
     up, down = math.log1p(margin), math.log1p(-margin)

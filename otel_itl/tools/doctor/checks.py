@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
+from otel_itl.core.conventions import Where
 from otel_itl.tools.doctor.endpoint_remedies import remedy_for
 from otel_itl.tools.doctor.environment_checks import NO_EXPORTER, check_packages, check_variables
-from otel_itl.tools.doctor.facts import ExporterFacts, Facts, SDKFacts, SignalFacts, StreamFacts
+from otel_itl.tools.doctor.facts import ExporterFacts, Facts, SDKFacts, SignalFacts
 from otel_itl.tools.doctor.finding import Check, Finding, State, fine, note, wrong
-from otel_itl.tools.report.certainty import Flag, describe_remedies, format_with_error
 from otel_itl.tools.report.render.number_format import pluralize
 
-_OFF_SAMPLERS: Final = ("AlwaysOffSampler", "ParentBased{root:AlwaysOffSampler", "TraceIdRatioBased{0.0}")
+_CAUSED_BY_ENDPOINTS: Final = frozenset({Where.SDK_SETUP, Where.QUEUE_UNSENT})
+"""Failures whose cause is found in the environment or at an endpoint."""
+_OFF_SAMPLERS: Final = tuple(
+    parent + sampler
+    for parent in ("", "ParentBased{root:")
+    for sampler in ("AlwaysOffSampler", "TraceIdRatioBased{0.0}")
+)
+"""How the descriptions of samplers begin that drop every span of a new trace."""
 
 
 def check(facts: Facts) -> list[Check]:
-    """Check the facts of a process; the order is that of the report."""
+    """Check the facts of a process, in the order of the report: a cause before what follows from it."""
     checks = {
         "program": (_check_start,),
         "packages": (check_packages,),
         "environment": (check_variables,),
         "SDKs": (_check_sdks,),
+        "streams": (_check_streams,),
         "providers": (_check_launcher, _check_providers),
         "endpoints": (_check_endpoints,),
-        "streams": (_check_streams,),
+        "scripted stream": (_check_scripted_stream,),
     }
     return [Check(topic, *one) for topic, finders in checks.items() for find in finders for one in find(facts)]
 
@@ -46,11 +53,26 @@ def describe_findings(facts: Facts) -> dict[str, Any]:
 
 
 def _check_start(facts: Facts) -> Iterator[Finding]:
-    """Check that a program that made a stream, not under a launcher, has called `instrument()` before it."""
-    if not facts.streams or not facts.is_recording or facts.launcher is not None:
+    """Check that measuring is started without the doctor, before the first stream, and is not stopped."""
+    if facts.was_stopped and facts.streams is not None:
+        yield wrong(
+            "start",
+            "it has called otel_itl.uninstrument(): no stream is measured after that",
+            "leave the call out, or call otel_itl.instrument() again before the next stream",
+        )
+    if not facts.streams or not facts.is_recording:
         return
-    if facts.streams_before_code == 0:
+    if facts.launcher is not None:
+        yield fine("start", f"{facts.launcher} starts measuring in it")
+    elif facts.streams_before_code == 0:
         yield fine("start", "it has called otel_itl.instrument() before its first stream")
+    elif facts.is_forked:
+        yield wrong(
+            "start",
+            "a forked process is measured only because of the doctor: otel_itl.instrument() was not called before the "
+            "fork, nor in it",
+            "call otel_itl.instrument() before the processes are forked, or in each of them before its first stream",
+        )
     else:
         yield wrong(
             "start",
@@ -65,20 +87,20 @@ def _check_start(facts: Facts) -> Iterator[Finding]:
 def _check_sdks(facts: Facts) -> Iterator[Finding]:
     """Check every SDK that is installed, and that the program uses one."""
     for sdk in facts.sdks:
-        if sdk.version is not None:
+        if sdk.version is not None and (facts.streams is None or sdk.is_imported):
             yield _check_sdk(sdk, facts)
         for origin, functions in sdk.wrappers.items():
             yield note(sdk.name, f"is also wrapped by {origin}: {', '.join(functions)}")
     if not any(sdk.version for sdk in facts.sdks):
         yield wrong(
-            "supported",
+            "SDK",
             "no supported SDK is installed",
             "pip install 'otel-itl[openai]' (docs/supported.md has the others), or use otel_itl.observe()",
         )
     elif facts.streams is not None and not any(sdk.is_imported for sdk in facts.sdks):
         yield wrong(
-            "supported",
-            "the program has imported no supported SDK",
+            "SDK",
+            f"the program has imported no supported SDK{_describe_clients(facts.http_clients)}",
             "measure what it streams with otel_itl.observe(): see README.md",
         )
 
@@ -89,27 +111,36 @@ def _check_sdk(sdk: SDKFacts, facts: Facts) -> Finding:
     if sdk.missing:
         return wrong(
             sdk.name,
-            f"{found} has no {', '.join(sdk.missing)}: what passes there is not measured",
+            f"{found} has no {_list_few(sdk.missing)}: what passes there is not measured",
             f"install a release that docs/supported.md names: pip install '{sdk.requirement}'",
         )
     if sdk.is_hooked:
-        imported = "" if sdk.is_imported else ", not imported so far"
-        return fine(sdk.name, f"{found} is hooked{imported}")
+        return fine(sdk.name, f"{found} is hooked")
     if not facts.is_recording:
-        return wrong(
-            sdk.name,
-            f"{found} is not hooked: instrument() was not called, or measuring is switched off",
-            "call otel_itl.instrument(), or start the program by otel-itl run",
-        )
+        return note(sdk.name, f"{found} is not hooked")
     names = facts.variables.get("OTEL_ITL_SDKS")
+    if names is not None and facts.streams == 0:
+        remedy = f"add {sdk.name} to OTEL_ITL_SDKS, or unset that"
+        return wrong(sdk.name, f"{found} is used by the program, and not measured: OTEL_ITL_SDKS={names}", remedy)
     if names is not None:
         return note(sdk.name, f"{found} is left alone: OTEL_ITL_SDKS={names}")
-    return wrong(sdk.name, f"{found} is not hooked: it is not supported", f"pip install --upgrade '{sdk.requirement}'")
+    return wrong(
+        sdk.name, f"{found} is not hooked: it is too old, or incomplete", f"pip install --upgrade '{sdk.requirement}'"
+    )
+
+
+def _list_few(names: list[str]) -> str:
+    more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+    return f"{names[0]}{more}"
+
+
+def _describe_clients(clients: list[str]) -> str:
+    return f", but {' and '.join(clients)}, whose own streams are not measured" if clients else ""
 
 
 def _check_launcher(facts: Facts) -> Iterator[Finding]:
     """Check that a process of `opentelemetry-instrument` gets its SDK."""
-    if facts.launcher is None:
+    if facts.launcher != "opentelemetry-instrument":
         return
     if facts.has_distro:
         yield fine("distro", f"{facts.launcher} has one to set up the SDK with")
@@ -127,12 +158,24 @@ def _check_launcher(facts: Facts) -> Iterator[Finding]:
 def _check_providers(facts: Facts) -> Iterator[Finding]:
     """Check the provider of each signal, and that its sampler keeps spans."""
     for signal in facts.signals:
+        if signal.name in facts.late_signals:
+            yield wrong(
+                signal.name,
+                "the program sets its provider after its first stream, whose telemetry went elsewhere",
+                "set up OpenTelemetry before the first stream",
+            )
         yield _check_provider(signal, facts)
+        if signal.is_immediate:
+            yield wrong(
+                signal.name,
+                "SimpleSpanProcessor sends each span at once, and the program waits for the endpoint meanwhile",
+                "use BatchSpanProcessor in its place",
+            )
         if signal.sampler is not None and signal.sampler.startswith(_OFF_SAMPLERS):
             yield wrong(
                 signal.name,
-                f"the sampler {signal.sampler} records no span",
-                "set up the provider with another sampler, or unset OTEL_TRACES_SAMPLER",
+                f"the sampler {signal.sampler.partition(',')[0]} records no span",
+                "set up the provider with another sampler, or unset OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG",
             )
 
 
@@ -177,7 +220,10 @@ def _exporter_remedy(signal: SignalFacts) -> str:
     """Return how to get the spans of a provider without an exporter out of the process."""
     if signal.set_by == "set by opentelemetry-instrument":
         return "set OTEL_TRACES_EXPORTER=otlp, or pip install opentelemetry-distro"
-    return "add one, such as BatchSpanProcessor(OTLPSpanExporter()), or set OTEL_ITL_FILE=otel-itl.jsonl"
+    return (
+        "add one to the first provider that is set (OpenTelemetry ignores a second), such as "
+        "BatchSpanProcessor(OTLPSpanExporter()), or set OTEL_ITL_FILE=otel-itl.jsonl"
+    )
 
 
 def _describe_exporter(exporter: ExporterFacts) -> str:
@@ -202,54 +248,55 @@ def _check_endpoints(facts: Facts) -> Iterator[Finding]:
 
 
 def _check_streams(facts: Facts) -> Iterator[Finding]:
-    """Check what became of the program's streams and of the scripted one, and that nothing failed inside otel_itl."""
+    """Check that the program made a stream, and that nothing failed inside otel_itl."""
     if facts.streams == 0:
-        yield wrong(
-            "program",
-            "it has made no stream that is measured",
-            "ask for one (stream=True) in the calls that docs/supported.md lists, and let the program make one",
-        )
+        is_possible = facts.is_recording and any(sdk.is_imported and sdk.is_hooked for sdk in facts.sdks)
+        if is_possible:
+            yield wrong(
+                "made",
+                "the program has made no stream that is measured: no request, or none with stream=True",
+                "ask for a stream in the calls that docs/supported.md lists, and let the program make one",
+            )
     elif facts.streams is not None:
-        yield fine("program", f"{pluralize(facts.streams, 'stream')} measured when this was written")
-    yield from (
-        wrong(
-            "otel_itl",
-            f"failed {count} times in {where}; no failure reached the program",
-            "report it with the log of otel_itl: see SECURITY.md and CONTRIBUTING.md",
-        )
-        for where, count in _failures(facts.internal_errors).items()
+        yield fine("made", f"{pluralize(facts.streams, 'stream')} measured when this was written")
+    for where, count in facts.internal_errors.items():
+        if count and where not in _CAUSED_BY_ENDPOINTS:
+            yield _check_failure(where, pluralize(count, "time"))
+
+
+def _check_failure(where: str, times: str) -> Finding:
+    """Return the finding on what failed in otel_itl, by the value of `itl.self.where`."""
+    if where.startswith("callback."):
+        name = where.removeprefix("callback.")
+        return wrong(name, f"the function of the program has raised {times}", "correct it: the log has where it raised")
+    if where == Where.FILE_WRITE:
+        return wrong("OTEL_ITL_FILE", f"could not be written {times}", "name a file that can be written to")
+    return wrong(
+        "otel_itl",
+        f"failed {times} in {where}; no failure reached the program",
+        "report it with the log of otel_itl: see SECURITY.md and CONTRIBUTING.md",
     )
+
+
+def _check_scripted_stream(facts: Facts) -> Iterator[Finding]:
+    """Check what became of the scripted stream."""
     stream = facts.stream
     if stream is None:
         return
     if stream.error is not None:
         remedy = f"stream once with {stream.sdk} itself: its installation, or a wrapper named above, fails"
-        yield wrong("scripted stream", f"failed in {stream.sdk} with {stream.error}", remedy)
+        yield wrong("end", f"failed in {stream.sdk} with {stream.error}", remedy)
     elif stream.trace_id is None:
         yield wrong(
-            "scripted stream",
+            "span",
             f"{stream.sdk} streamed, but no span was made",
             "correct what is not fine above; if all else is, report it",
         )
     elif not stream.is_sampled:
         yield wrong(
-            "scripted stream",
+            "span",
             f"trace {stream.trace_id} was made, and the sampler dropped it",
             "sample the spans of streams: unset OTEL_TRACES_SAMPLER, or set up another sampler",
         )
     else:
-        yield fine("scripted stream", f"went through {stream.sdk}; look for trace {stream.trace_id} (itl.test)")
-        yield from _check_certainty(stream)
-
-
-def _check_certainty(stream: StreamFacts) -> Iterator[Finding]:
-    """Note how well the TTFT of the scripted stream is known, and what to do, unless it is exact."""
-    if stream.ttft_uncertainty is not None or stream.flags:
-        remedies = " ".join(describe_remedies(Counter(map(Flag, stream.flags))) or [Flag.NOT_KNOWN.remedy])
-        ttft = format_with_error(stream.ttft, stream.ttft_uncertainty)
-        yield note("how well it is known", f"TTFT {ttft}; {remedies}")
-
-
-def _failures(counts: Mapping[str, int]) -> Mapping[str, int]:
-    """Return the failures of our own code; what an endpoint or the environment causes is found above."""
-    return {where: count for where, count in counts.items() if count and where != "sdk.setup"}
+        yield fine("span", f"went through {stream.sdk}; look for trace {stream.trace_id} (itl.test)")

@@ -6,20 +6,21 @@ import logging
 import os
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Any, Final
 
 from opentelemetry import _logs, metrics, trace
 
 from otel_itl.config import load, logger
-from otel_itl.export.sdk_internals.outlets import find_outlets
+from otel_itl.export.sdk_internals.outlets import exports_immediately, find_outlets
 from otel_itl.runtime import runtime
 from otel_itl.sdks.registry import REGISTRY, SDKEntry
 from otel_itl.tools.doctor.endpoint import describe_outlet
 from otel_itl.tools.doctor.facts import ExporterFacts, Facts, SDKFacts, SignalFacts, StreamFacts
-from otel_itl.tools.doctor.scripted_stream import flush_span
+from otel_itl.tools.doctor.variables import find_malformed
 from otel_itl.tools.doctor.wrappers import find_wrappers
+from otel_itl.tools.launch.environment import LAUNCHER_VARIABLE
 
 PACKAGES: Final = (
     "otel-itl",
@@ -33,6 +34,7 @@ PACKAGES: Final = (
 _AUTO_INSTRUMENTATION: Final = "opentelemetry.instrumentation.auto_instrumentation"
 _AUTO_VERSION: Final = "telemetry.auto.version"
 """The resource attribute that `opentelemetry-instrument` sets where it sets up the SDK."""
+_HTTP_CLIENTS: Final = ("httpx", "requests", "aiohttp")
 _VARIABLES: Final = (
     *("OTEL_SDK_DISABLED", "OTEL_ITL_DISABLED", "OTEL_ITL_SDKS", "OTEL_ITL_FILE", "OTEL_TRACES_SAMPLER"),
     *("OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_LOGS_EXPORTER"),
@@ -42,34 +44,50 @@ _VARIABLES: Final = (
 """None of them holds a secret."""
 
 
-def collect_facts(stream: StreamFacts | None, streams: int | None = None) -> Facts:
+def collect_facts(
+    stream: StreamFacts | None, streams: int | None = None, *, is_forked: bool = False, late_signals: Sequence[str] = ()
+) -> Facts:
     """Collect the facts of this process. It takes the time that the endpoints take to answer, 3 s each at most.
 
     Args:
         stream: the scripted stream, which has been sent.
         streams: the streams that the program has made; None: this process is the command's own.
+        is_forked: the process was forked from another one of the program.
+        late_signals: those whose provider the program set after its first stream.
     """
-    facts = Facts(
+    sdks = [_describe_sdk(entry) for entry in REGISTRY.values()]
+    is_program = streams is not None
+    has_sdk = any(sdk.is_imported for sdk in sdks)
+    answered: dict[tuple[str, str], ExporterFacts] = {}
+    return Facts(
         python=sys.executable,
         python_version=platform.python_version(),
         packages={name: _version(name) for name in PACKAGES},
-        sdks=[_describe_sdk(entry) for entry in REGISTRY.values()],
-        signals=[_describe_signal(name, provider) for name, provider in _providers().items()],
+        sdks=sdks,
+        signals=[_describe_signal(name, provider, answered) for name, provider in _providers().items()],
         variables={name: os.environ[name] for name in _VARIABLES if os.environ.get(name, "").strip()},
         refused_variables=_refused_variables(),
-        launcher="opentelemetry-instrument" if _AUTO_INSTRUMENTATION in sys.modules and streams is not None else None,
+        malformed=list(find_malformed(os.environ)),
+        launcher=_find_launcher() if is_program else None,
         has_distro=bool(entry_points(group="opentelemetry_distro")),
         objectives=_describe_objectives(),
         streams_before_code=runtime.streams_before_code,
+        was_stopped=runtime.was_stopped,
+        is_forked=is_forked,
+        late_signals=list(late_signals),
+        http_clients=[name for name in _HTTP_CLIENTS if name in sys.modules and is_program and not has_sdk],
         is_recording=runtime.config is not None,
         streams=streams,
         internal_errors=dict(runtime.errors.counts),
         stream=stream,
     )
-    # Without a listener, an exporter would try for seconds.
-    if stream is not None and any(exporter.is_accepted for exporter in facts.signals[0].exporters or ()):
-        flush_span()
-    return facts
+
+
+def _find_launcher() -> str | None:
+    """Return what has started this process and starts measuring in it, the doctor aside; None: nothing does."""
+    if _AUTO_INSTRUMENTATION in sys.modules:
+        return "opentelemetry-instrument"
+    return os.environ.get(LAUNCHER_VARIABLE)
 
 
 def _describe_objectives() -> str | None:
@@ -99,9 +117,10 @@ def _describe_sdk(entry: SDKEntry) -> SDKFacts:
 
 
 def _providers() -> Mapping[str, Any]:
-    """Return the provider in force of each signal, before the first stream a given or the global one."""
+    """Return the provider in force of each signal: that of the next stream, if the program makes one."""
     given = runtime.providers
-    found = runtime.connection.chosen or (
+    choice = runtime.connection.choice
+    found = (not choice.is_outdated and choice.chosen) or (
         given.tracer_provider or trace.get_tracer_provider(),
         given.meter_provider or metrics.get_meter_provider(),
         given.logger_provider or _logs.get_logger_provider(),
@@ -109,7 +128,7 @@ def _providers() -> Mapping[str, Any]:
     return dict(zip(("traces", "metrics", "logs"), found, strict=True))
 
 
-def _describe_signal(name: str, provider: Any) -> SignalFacts:
+def _describe_signal(name: str, provider: Any, answered: dict[tuple[str, str], ExporterFacts]) -> SignalFacts:
     """Describe a provider and its exporters. The API's own providers, which do nothing, are called proxies."""
     if "Proxy" in type(provider).__name__ or "NoOp" in type(provider).__name__:
         return SignalFacts(name=name, exporters=[])
@@ -120,16 +139,19 @@ def _describe_signal(name: str, provider: Any) -> SignalFacts:
         provider=f"{type(provider).__module__.partition('.')[0]}.{type(provider).__qualname__}",
         set_by=_who_set(name, provider),
         sampler=None if sampler is None else _describe_sampler(sampler),
-        exporters=None if outlets is None else list(_describe_outlets(outlets, name)),
+        exporters=None if outlets is None else list(_describe_outlets(outlets, name, answered)),
+        is_immediate=exports_immediately(provider),
     )
 
 
-def _describe_outlets(outlets: list[Any], signal: str) -> Iterator[ExporterFacts]:
+def _describe_outlets(
+    outlets: list[Any], signal: str, answered: dict[tuple[str, str], ExporterFacts]
+) -> Iterator[ExporterFacts]:
     """Describe where a signal leaves the process: our own processors count only if they write a file."""
     for outlet in outlets:
         module = type(outlet).__module__
         if not module.startswith("otel_itl.") or module.startswith("otel_itl.export.file"):
-            yield describe_outlet(outlet, signal)
+            yield describe_outlet(outlet, signal, answered)
 
 
 def _who_set(signal: str, provider: Any) -> str:

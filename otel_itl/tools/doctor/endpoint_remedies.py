@@ -23,6 +23,14 @@ _PROBLEMS: Final = {
     "tls": ("fails the TLS handshake", _SET_TLS),
 }
 """Why there was no answer → what is reported, and the remedy."""
+_STATUSES: Final = {
+    "413": (
+        "what is sent at once is too large for it",
+        "set OTEL_BSP_MAX_EXPORT_BATCH_SIZE=64, or raise the limit of the backend or of the proxy before it",
+    ),
+    "429": ("it limits how much it takes", "send less often (OTEL_BSP_SCHEDULE_DELAY), or have the limit raised"),
+}
+"""Status → what it means, and the remedy."""
 _FORBIDDEN: Final = frozenset({"401", "403", "UNAUTHENTICATED", "PERMISSION_DENIED"})
 _UNSUPPORTED: Final = frozenset({"404", "405", "501", "UNIMPLEMENTED"})
 _WRONG_ENCODING: Final = frozenset({"400", "406", "415", "UNKNOWN", "INTERNAL"})
@@ -34,6 +42,11 @@ def remedy_for(signal: str, exporter: ExporterFacts) -> tuple[str, str]:
         mistaken = _find_mistake(exporter.endpoint or "")
         if mistaken is not None:
             return mistaken
+    if exporter.proxy is not None and exporter.problem is not None and exporter.problem != "tls":
+        return (
+            f"is asked through the proxy of {exporter.proxy}, which does not reach it",
+            f"add its host to NO_PROXY, or correct {exporter.proxy}",
+        )
     if exporter.problem in _PROBLEMS:
         return _PROBLEMS[exporter.problem]
     if exporter.problem == "closed":
@@ -44,18 +57,42 @@ def remedy_for(signal: str, exporter: ExporterFacts) -> tuple[str, str]:
             f"cannot be asked ({exporter.problem})",
             f"check {_variable(signal, 'ENDPOINT')} and the network between here and there",
         )
-    return _remedy_for_status(signal, exporter, status)
+    return _remedy_for_special(signal, exporter, status) or _remedy_for_status(signal, exporter, status)
 
 
 def _find_mistake(url: str) -> tuple[str, str] | None:
     """Return that the URL of an exporter by HTTP has no scheme, or a path twice, and the remedy; None: neither."""
     if "://" not in url:
         return "has no scheme", "begin OTEL_EXPORTER_OTLP_ENDPOINT with http:// (or https://)"
-    base, separator, path = url.partition("/v1/")
+    _, separator, path = url.partition("/v1/")
     if separator and "/v1/" in path:
         return (
             "has a path twice: the exporter adds that of each signal itself",
-            f"set OTEL_EXPORTER_OTLP_ENDPOINT={base}",
+            f"leave /v1/{path.partition('/')[0]} out of OTEL_EXPORTER_OTLP_ENDPOINT",
+        )
+    return None
+
+
+def _remedy_for_special(signal: str, exporter: ExporterFacts, status: str) -> tuple[str, str] | None:
+    """Return what an answer means that is no refusal of OTLP as such, and the remedy; None: it is one, if anything."""
+    finding = f"answers {status}"
+    if exporter.is_page:
+        return (
+            "answers with a web page: it is no OTLP endpoint, but perhaps the user interface of the backend",
+            f"set {_variable(signal, 'ENDPOINT')} to the port for OTLP (usually 4318, or 4317 for gRPC)",
+        )
+    if status.startswith("3"):
+        return (
+            f"{finding}: it redirects, which exporters do not follow",
+            f"set {_variable(signal, 'ENDPOINT')} to where it redirects, such as https:// in the place of http://",
+        )
+    if status in _STATUSES:
+        meaning, remedy = _STATUSES[status]
+        return f"{finding}: {meaning}", remedy
+    if exporter.is_compressed and status in _WRONG_ENCODING:
+        return (
+            f"{finding} to a request that gzip compresses",
+            "unset OTEL_EXPORTER_OTLP_COMPRESSION, or have the backend accept gzip",
         )
     return None
 
@@ -82,7 +119,9 @@ def _other_protocol(exporter: ExporterFacts) -> str:
     """Return the remedy for gRPC that is sent to an HTTP port, or the reverse."""
     if exporter.protocol == _GRPC:
         return "set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or name the port for gRPC (usually 4317)"
-    return "set OTEL_EXPORTER_OTLP_PROTOCOL=grpc, or name the port for HTTP (usually 4318)"
+    is_sure = exporter.status == "415" or (exporter.endpoint or "").startswith("https")
+    tls = "" if is_sure else "; where it has TLS, begin the endpoint with https://"
+    return f"set OTEL_EXPORTER_OTLP_PROTOCOL=grpc, or name the port for HTTP (usually 4318){tls}"
 
 
 def _variable(signal: str, setting: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,6 +12,8 @@ from otel_itl.tools.doctor.finding import Finding, fine, note, wrong
 
 OLDEST_OPENTELEMETRY: Final = (1, 37)
 NO_EXPORTER: Final = "none"
+_LIST: Final = re.compile(r", which reads [A-Z_, ]+")
+"""The list of all variables in the warning of one that is unknown."""
 
 
 def check_packages(facts: Facts) -> Iterator[Finding]:
@@ -47,13 +50,15 @@ def check_variables(facts: Facts) -> Iterator[Finding]:
             yield wrong(name, "is true: nothing is measured", f"unset {name}")
     for sentence in facts.refused_variables:
         variable = sentence.partition(" ")[0]
-        yield wrong(variable, sentence.rstrip("."), f"correct or unset {variable}: see docs/configuration.md")
+        finding = _LIST.sub("", sentence.removeprefix(variable).strip().rstrip("."))
+        yield wrong(variable, finding, f"correct or unset {variable}: see docs/configuration.md")
+    yield from facts.malformed
     disabled = facts.variables.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "")
     ours = [name.strip() for name in disabled.split(",") if name.strip().startswith(("itl_", "*"))]
-    if ours and facts.launcher is not None and not any(sdk.is_hooked for sdk in facts.sdks):
+    if ours and facts.launcher == "opentelemetry-instrument" and facts.streams_before_code is None:
         yield wrong(
             "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS",
-            f"disables {', '.join(ours)}",
+            f"disables {', '.join(ours)}: streams are measured only because of the doctor",
             "remove those names from OTEL_PYTHON_DISABLED_INSTRUMENTATIONS",
         )
     sampler = facts.variables.get("OTEL_TRACES_SAMPLER", "")

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from operator import itemgetter
 from typing import Final
 
 from otel_itl.runtime import runtime
@@ -16,18 +15,17 @@ from otel_itl.testing import ScriptedServer
 from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.doctor.checks import check
 from otel_itl.tools.doctor.collect import collect_facts
-from otel_itl.tools.doctor.finding import Check, State
+from otel_itl.tools.doctor.conclude import conclude
+from otel_itl.tools.doctor.finding import Check, put_wrong_first
 from otel_itl.tools.doctor.inspector import SERVER_VARIABLE
 from otel_itl.tools.doctor.scripted_stream import scripts, send_scripted_stream
 from otel_itl.tools.launch.command import CannotLaunchError, resolve_command
 from otel_itl.tools.launch.environment import launch_environment
-from otel_itl.tools.launch.notes import Notes, open_notes
+from otel_itl.tools.launch.notes import open_notes
 from otel_itl.tools.launch.process import run_program
 
 INSPECTOR: Final = "otel_itl.tools.doctor.inspector"
 _STANDARD_ERROR: Final = 2
-_WITHOUT_STREAMS: Final = frozenset({"packages", "environment"})
-"""Topics whose findings hold for a program that made no stream, whatever it would have done."""
 
 
 def examine_here() -> tuple[str | None, list[Check]]:
@@ -47,7 +45,7 @@ def examine_here() -> tuple[str | None, list[Check]]:
             import_module(REGISTRY[name].package)
     with _run_scripted_server() as server:
         stream = send_scripted_stream(server.url, usable)
-    return None if stream is None else stream.trace_id, check(collect_facts(stream))
+    return None if stream is None else stream.trace_id, put_wrong_first(check(collect_facts(stream)))
 
 
 def examine_program(words: Sequence[str], module: str | None) -> tuple[str | None, list[Check]]:
@@ -58,7 +56,7 @@ def examine_program(words: Sequence[str], module: str | None) -> tuple[str | Non
         module: a Python module to run.
 
     Returns:
-        The trace id and the findings of the process that matters most.
+        As `conclude` does.
 
     Raises:
         CommandError: it cannot be started.
@@ -71,32 +69,7 @@ def examine_program(words: Sequence[str], module: str | None) -> tuple[str | Non
     with _run_scripted_server() as server, open_notes() as notes:
         environ = launch_environment(os.environ, notes.path, inspector=INSPECTOR)
         exit_code = run_program(command, {**environ, SERVER_VARIABLE: server.url}, stdout=_STANDARD_ERROR)
-        ended = f"ended with exit code {exit_code}" if exit_code >= 0 else f"was ended by signal {-exit_code}"
-        end = Check("program", "end", State.NOTE, ended)
-        examined = [note for note in notes.read() if "checks" in note]
-        if not examined:
-            return None, [end, _explain_nothing(notes)]
-        chosen = max(examined, key=itemgetter("importance"))
-        checks = [Check(topic, name, State(state), *rest) for topic, name, state, *rest in chosen["checks"]]
-        if exit_code != 0 and not chosen["importance"][0]:
-            return None, [_explain_failure(ended), *(each for each in checks if each.topic in _WITHOUT_STREAMS)]
-        return chosen["trace_id"], [*checks, end]
-
-
-def _explain_failure(ended: str) -> Check:
-    """Return the finding where the program failed before it made a stream: it explains what else there is to find."""
-    remedy = "correct what it has printed: what it would measure is not known before"
-    return Check("program", "end", State.WRONG, f"{ended}, before its first stream", remedy)
-
-
-def _explain_nothing(notes: Notes) -> Check:
-    """Return the finding where no process of the program could be examined."""
-    failed = next((note["inspection_error"] for note in notes.read() if "inspection_error" in note), None)
-    if failed is not None:
-        return Check("program", "inspection", State.WRONG, f"failed ({failed})", "report it: see CONTRIBUTING.md")
-    finding = f"no process of it could be examined: {notes.explain_no_stream(os.environ)}"
-    remedy = "install otel-itl in the environment that runs the program, and let the program end by itself or by Ctrl-C"
-    return Check("program", "inspection", State.WRONG, finding, remedy)
+        return conclude(notes, exit_code)
 
 
 @contextmanager

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from otel_itl.tools.doctor.finding import Finding
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SDKFacts:
@@ -37,6 +39,11 @@ class ExporterFacts:
     is_accepted: bool = False
     problem: str | None = None
     """Why there was no answer: `refused`, `tls`, `dns`, `timeout`, `closed`, or the class of the error."""
+    is_page: bool = False
+    """Whether the answer is a web page."""
+    is_compressed: bool = False
+    proxy: str | None = None
+    """The variable of the proxy that is used for the endpoint; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +58,8 @@ class SignalFacts:
     sampler: str | None = None
     exporters: list[ExporterFacts] | None = None
     """None: unknown."""
+    is_immediate: bool = False
+    """Whether each span is sent while the program waits (`SimpleSpanProcessor` with an OTLP exporter)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +72,6 @@ class StreamFacts:
     is_sampled: bool = False
     error: str | None = None
     """The class of the exception with which it failed."""
-    ttft: float | None = None
-    """Its time to first token (s); None: not known."""
-    ttft_uncertainty: float | None = None
-    """Seconds by which that may be less; None: by next to nothing."""
-    flags: list[str] = field(default_factory=list)
-    """What is marked on it, by the names of `certainty.Flag`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +88,23 @@ class Facts:
     """The `OTEL_*` variables that decide what is measured and where it goes; never a header."""
     refused_variables: list[str]
     """Sentences about variables that are not accepted."""
+    malformed: list[Finding] = field(default_factory=list)
+    """What is wrong with the names, the form, or the exporters of `OTEL_*` variables."""
     launcher: str | None = None
-    """`opentelemetry-instrument`, if that has started the process."""
+    """`opentelemetry-instrument` or `otel-itl run`, if that has started the process."""
     has_distro: bool = False
     objectives: str | None = None
     """The objectives in force, for people to read; None: there are none."""
     streams_before_code: int | None = None
     """Streams that the program made before it called `instrument()`; None: it has not called it."""
+    was_stopped: bool = False
+    """Whether the program has called `uninstrument()` since."""
+    is_forked: bool = False
+    """Whether the process was forked from another one of the program."""
+    late_signals: list[str] = field(default_factory=list)
+    """The signals whose provider the program set after its first stream."""
+    http_clients: list[str] = field(default_factory=list)
+    """HTTP clients that the program has imported, where it has imported no supported SDK."""
     is_recording: bool = False
     """Whether streams are measured: the program has called `instrument()`, or the doctor has started it."""
     streams: int | None = None

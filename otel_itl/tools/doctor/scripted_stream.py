@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable
 from typing import Any, Final
 
-from otel_itl.core import conventions
 from otel_itl.recording.test_scope import mark_as_test
 from otel_itl.runtime import runtime
 from otel_itl.testing import Script, bedrock, chat, gemini, messages
 from otel_itl.tools.demo.sdks import SDKS
 from otel_itl.tools.doctor.facts import StreamFacts
-from otel_itl.tools.report.certainty import Flag
 
 MODEL: Final = "otel-itl-doctor"
-_TTFT: Final = "itl.time_to_first_token"
-_FLAGS: Final = {
-    conventions.CONSUMER_BOUND: Flag.CALLER_BOUND,
-    conventions.HOST_BOUND: Flag.HOST_BOUND,
-    conventions.BURST_BUFFERED: Flag.BUFFERED,
-}
-"""Span attribute → what it marks."""
-FLUSH_MILLISECONDS: Final = 3_000
-"""How long the exporters have to send the span."""
 
 
 def scripts() -> dict[str, Script]:
@@ -63,24 +51,12 @@ def send_scripted_stream(server_url: str, names: Iterable[str]) -> StreamFacts |
     context = spans[0].get_span_context() if spans and spans[0] is not None else None
     if context is None or not context.is_valid:
         return StreamFacts(sdk=name, error=error)
-    attributes: Mapping[str, Any] = getattr(spans[0], "attributes", None) or {}
     return StreamFacts(
         sdk=name,
         trace_id=f"{context.trace_id:032x}",
         is_sampled=context.trace_flags.sampled,
         error=error,
-        ttft=attributes.get(_TTFT),
-        ttft_uncertainty=attributes.get(conventions.TIME_TO_FIRST_TOKEN_UNCERTAINTY),
-        flags=[flag.value for attribute, flag in _FLAGS.items() if attributes.get(attribute) is True],
     )
-
-
-def flush_span() -> None:
-    """Have the span of the scripted stream exported, so that it can be looked for at once."""
-    with suppress(Exception):  # a provider of another make
-        chosen = runtime.connection.chosen
-        if chosen is not None:
-            chosen[0].force_flush(FLUSH_MILLISECONDS)
 
 
 def _span_of_open_stream() -> Any:

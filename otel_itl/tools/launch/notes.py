@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from otel_itl.config import is_disabled
+from otel_itl.launched import INSPECTOR_VARIABLE, NOTES_VARIABLE
 from otel_itl.sdks.registry import SDK_NAMES
 
 
@@ -53,7 +54,10 @@ class Notes:
 
 @contextmanager
 def open_notes() -> Iterator[Notes]:
-    """Make an empty file of notes, and remove it at the end of the `with` block."""
+    """Make an empty file of notes, and remove it at the end of the `with` block; under the doctor, use that of it."""
+    if os.environ.get(INSPECTOR_VARIABLE) and os.environ.get(NOTES_VARIABLE):
+        yield Notes(Path(os.environ[NOTES_VARIABLE]))
+        return
     with TemporaryDirectory(prefix="otel-itl-") as folder:
         os.chmod(folder, 0o700)  # noqa: PTH101 - as `mkdtemp` makes it, whatever the system
         yield Notes(Path(folder, "notes.jsonl"))

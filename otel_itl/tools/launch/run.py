@@ -85,7 +85,7 @@ def _print_end(file: OutputFile, notes: Notes, shown: str) -> None:
         doctor = f"otel-itl doctor {shown}"
         print(f"otel-itl run: no stream was measured: {reason}. To see why: {doctor}", file=sys.stderr)
         return
-    from otel_itl.tools.report.render.report import print_report  # noqa: PLC0415 - needs the extra `cli`
+    from otel_itl.tools.report.render.report import print_report  # noqa: PLC0415 - needs the extra `tools`
     from otel_itl.tools.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
 
     print_report(report, open_terminal(sys.stderr))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -58,6 +58,8 @@ class SLOSummary:
     """Mean fluidity index of the streams whose spans carry one."""
     streams_not_known: int = 0
     """Further streams, of which it is not known, as the bounds of a figure contain the objective."""
+    streams_not_judged: int = 0
+    """Streams beside all of these: no token came in the time that the caller gave them."""
 
 
 class _Key(NamedTuple):
@@ -103,6 +105,7 @@ class SLOCollector:
     def __init__(self, given: Objectives | None = None) -> None:
         self._given = given
         self._judged: list[_Judged] = []
+        self._not_judged: Counter[_Key] = Counter()
         self._custom_keys: dict[_Custom, _Key] = {}
 
     def add(self, stream: StoredStream, stalls: Sequence[StallFacts]) -> Verdict | None:
@@ -115,6 +118,8 @@ class SLOCollector:
         if self._given is not None:
             slo = self._given.for_model(stream.model)
             judged = None if slo is None else _judge(slo, stream, None, has_stalled=has_upstream_stall(stalls))
+            if slo is not None and slo.ttft is not None and judged is None:
+                self._not_judged[_find_key(slo)] += 1
         elif facts is None:
             return None
         elif facts.profile in PROFILES:
@@ -134,8 +139,9 @@ class SLOCollector:
             groups[
                 slo if isinstance(slo, _Key) else self._custom_keys.get(slo, _Key(slo[-1], None, None, None))
             ].append(judged)
-        ordered = sorted(groups, key=lambda key: (key.profile, key.ttft or 0, key.itl or 0, key.target or 0))
-        return [_summarize(key, groups[key]) for key in ordered]
+        keys = {*groups, *self._not_judged}
+        ordered = sorted(keys, key=lambda key: (key.profile, key.ttft or 0, key.itl or 0, key.target or 0))
+        return [_summarize(key, groups[key], self._not_judged[key]) for key in ordered]
 
     def _judge_by_custom(self, stream: StoredStream, facts: SLOFacts) -> _Judged | None:
         """Judge a stream by the custom SLO on its span, whose objectives may become known later."""
@@ -157,12 +163,15 @@ def _judge(slo: SLO, stream: StoredStream, facts: SLOFacts | None, *, has_stalle
         return None
     verdict = Verdict.NOT_KNOWN if is_met is None else Verdict.MET if is_met else Verdict.MISSED
     gaps = (slo_result.tokens_met + slo_result.tokens_missed, slo_result.tokens_met)
-    key = _Key(slo.profile, slo.ttft, slo.itl, slo.target)
-    return _Judged(key, verdict, None if facts is None else facts.fluidity, gaps)
+    return _Judged(_find_key(slo), verdict, None if facts is None else facts.fluidity, gaps)
 
 
-def _summarize(key: _Key, judged: Sequence[_Judged]) -> SLOSummary:
-    """Sum up the streams that were judged by one SLO."""
+def _find_key(slo: SLO) -> _Key:
+    return _Key(slo.profile, slo.ttft, slo.itl, slo.target)
+
+
+def _summarize(key: _Key, judged: Sequence[_Judged], not_judged: int) -> SLOSummary:
+    """Sum up the streams that were judged by one SLO, and count those that were not."""
     known = [stream for stream in judged if stream.verdict is not Verdict.NOT_KNOWN]
     fluidity = [stream.fluidity for stream in known if stream.fluidity is not None]
     gaps = [stream.count_gaps(key.itl) for stream in known]
@@ -174,4 +183,5 @@ def _summarize(key: _Key, judged: Sequence[_Judged]) -> SLOSummary:
         gaps_met=None if key.itl is None else sum(within for _, within in gaps),
         fluidity=fmean(fluidity) if fluidity else None,
         streams_not_known=len(judged) - len(known),
+        streams_not_judged=not_judged,
     )

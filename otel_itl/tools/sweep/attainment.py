@@ -22,6 +22,7 @@ import numpy as np
 from scipy import stats
 
 from otel_itl.tools.compare.levels import Floats
+from otel_itl.tools.statistics.clusters import sum_variance
 from otel_itl.tools.sweep.sample_size import TAIL, least_requests
 
 MIN_BLOCKS_TO_PAIR: Final = 20
@@ -174,16 +175,15 @@ def _cluster(blocks: Blocks) -> Iterator[list[Floats]]:
 def _count_independent(clusters: Sequence[Floats]) -> float:
     """Return how many independent samples have a mean of the same variance as that of clusters, and no more of them.
 
-    The variance by linearization (Cochran, Sampling Techniques, 6.3). It is known the worse, the fewer clusters there
+    The variance is known the worse, the fewer clusters there
     are: as a t-interval is wider than a normal one, fewer samples count.
     """
     filled = [cluster for cluster in clusters if len(cluster)]
     count, samples = len(filled), np.concatenate([*filled, np.empty(0)])
     if count < 2:  # noqa: PLR2004 - no variance between fewer
         return float(count)
-    mean, total = float(samples.mean()), float(samples.size)
-    deviations = np.array([cluster.sum() - mean * len(cluster) for cluster in filled])
-    variance = count / (count - 1) * float(np.square(deviations).sum()) / total**2
+    total = float(samples.size)
+    variance = sum_variance([cluster.sum() for cluster in filled], [len(cluster) for cluster in filled]) / total**2
     if variance <= _SAME**2:
         return total
     widening = float(stats.norm.ppf(TAIL) / stats.t.ppf(TAIL, count - 1)) ** 2

@@ -36,7 +36,7 @@ class Client:
         try:
             sdk = import_module(endpoint.sdk)
         except ImportError as error:
-            raise CommandError(f"{endpoint.sdk} is not installed: pip install 'otel-itl[sweep]'.") from error
+            raise CommandError(f"{endpoint.sdk} is not installed: pip install 'otel-itl[{endpoint.sdk}]'.") from error
         make = sdk.AsyncOpenAI if is_openai else sdk.AsyncAnthropic
         # Untyped: the arguments are the user's, for whatever release is installed.
         self._client: Any = make(**_client_options(sdk, endpoint))
@@ -47,11 +47,6 @@ class Client:
         # Other services than OpenAI's own know the older name only, which OpenAI's newer models refuse.
         is_own = is_openai and endpoint.host.endswith(_OWN_DOMAIN)
         self._max_tokens = "max_completion_tokens" if is_own else "max_tokens"
-
-    @property
-    def is_exact(self) -> bool:
-        """Answers are to be as long as they may be."""
-        return self._endpoint.is_exact
 
     async def ask(self, prompt: Prompt, on_token: OnToken) -> None:
         """Send a request and read its stream to the end.

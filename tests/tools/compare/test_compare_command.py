@@ -74,7 +74,7 @@ def test_what_is_missing_for_the_same_reason_is_one_note(
 ) -> None:
     main(["compare", session_file("one", 20, sessions="a"), session_file("two", 20, sessions="b")])
     notes = " ".join(capsys.readouterr().out.partition("What is missing")[2].split())
-    assert "6 rows, such as TTFT p50 of openai / gpt-4o: a single session or request has no spread." in notes
+    assert "7 rows, such as TTFT p50 of openai / gpt-4o: a single session or request has no spread." in notes
 
 
 def test_streams_of_other_sessions_are_left_out_where_some_are_selected(
@@ -281,7 +281,7 @@ def test_without_numpy_the_extra_is_named() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stderr) == (
         2,
-        "otel-itl needs numpy for this: pip install 'otel-itl[cli,compare]'\n",
+        "otel-itl needs numpy for this: pip install 'otel-itl[tools]'\n",
     )
 
 
@@ -359,3 +359,50 @@ def test_a_side_of_which_too_many_streams_are_set_aside_is_not_known(
         "machine decides",
         "side B: 24 of 24 set aside: its loop or process was blocked",
     )
+
+
+@pytest.mark.parametrize("late", [0, 150])
+def test_a_baseline_stands_for_the_file_that_it_was_made_of(
+    late: float, session_file: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files, baseline = [session_file("one", 20, late=late), session_file("two", 24)], str(tmp_path / "baseline.jsonl")
+    saved = main(["compare", "--save-baseline", baseline, files[0]])
+    found = []
+    for a in (files[0], baseline):
+        main(["compare", "--json", a, files[1]])
+        found.append(json.loads(capsys.readouterr().out.replace(a, "A")))
+    assert (saved, found[0]) == (0, found[1])
+
+
+def test_the_baseline_of_two_sides_is_b(slower: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    baseline = str(tmp_path / "baseline.jsonl")
+    main(["compare", "--save-baseline", baseline, *slower])
+    capsys.readouterr()
+    main(["compare", baseline, slower[1]])
+    assert capsys.readouterr().out.startswith("Both sides have the same streams.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--model", "x", "BASE", "FILE"], "BASE is a baseline, of which no streams are selected any more: select"),
+        (["--html", "PAGE", "BASE", "FILE"], "BASE is a baseline, which a page cannot show: leave --html out."),
+        (["--by", "version", "BASE"], "BASE is a baseline, which is a whole side: give it as A or as B."),
+        (["OLD", "FILE"], "OLD is no baseline that this version reads: write it anew."),
+    ],
+)
+def test_what_a_baseline_cannot_do_is_one_sentence(
+    arguments: list[str],
+    sentence: str,
+    session_file: Write,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    paths = {name: str(tmp_path / name) for name in ("BASE", "OLD", "PAGE")} | {"FILE": session_file("one", 20)}
+    Path(paths["OLD"]).write_text('{"otel-itl.baseline.v0": {}}\n{"a": 1}\n')
+    main(["compare", "--save-baseline", paths["BASE"], paths["FILE"]])
+    code = main(["compare", *(paths.get(word, word) for word in arguments)])
+    said = capsys.readouterr().err
+    for name, path in paths.items():
+        said = said.replace(path, name)
+    assert (code, said.startswith(f"otel-itl compare: {sentence}"), said.count("\n")) == (2, True, 1)

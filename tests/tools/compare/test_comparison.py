@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from otel_itl.core.timeline import Outcome
-from otel_itl.tools.compare.comparison import POOLED, Comparison, Reading, Row, compare
+from otel_itl.tools.compare.comparison import compare
+from otel_itl.tools.compare.estimator import POOLED
 from otel_itl.tools.compare.gate import exit_code
 from otel_itl.tools.compare.quantities import QUANTITIES
 from otel_itl.tools.compare.render.words import headline
 from otel_itl.tools.compare.resampling import Interval
+from otel_itl.tools.compare.results import Comparison, Reading, Row
 from otel_itl.tools.compare.rows import COMPARED
 from otel_itl.tools.compare.verdicts import Answer, answer
 from otel_itl.tools.report.certainty import Cause
@@ -421,3 +423,104 @@ def test_streams_that_a_proxy_buffers_are_compared_from_burst_to_burst(sides: Si
         ]
     comparison = compare(*pair, resamples=999)
     assert [row_of(comparison, key).answer for key in ("itl_p50", "burst_to_burst")] == [Answer.BUFFERED, Answer.SAME]
+
+
+def steady(side: Any, gap: float) -> None:
+    """Let all gaps of a side be of one length (s)."""
+    side.requests[:] = [
+        dataclasses.replace(one, gaps=array("d", [gap] * len(one.gaps)), decode_time=gap * one.later_tokens)
+        for one in side.requests
+    ]
+
+
+@pytest.mark.parametrize("key", ["itl_p50", "itl_p95", "itl_p99", "tpot"])
+def test_gaps_that_are_all_alike_are_slower_where_all_are_longer(key: str, sides: Sides) -> None:
+    a, b = sides(1.0)
+    steady(a, 0.010)
+    steady(b, 0.012)
+    row = row_of(compare(a, b), key)
+    assert (row.answer, row.measured.ratio) == (Answer.SLOWER, pytest.approx(1.2))
+
+
+def test_no_absurd_number_of_sessions_is_promised(sides: Sides) -> None:
+    row = row_of(compare(*sides(1.0, sessions=3, between_sessions=2.0)), "itl_p50")
+    assert (row.measured.enough, row.why.endswith("; more data of this kind will not settle it")) == (None, True)
+
+
+def prompt(side: Any, *, of: Callable[[int], int], power: float = 1.0) -> None:
+    """Record prompts; first tokens come later by a power of their length, in thousands of tokens."""
+    tokens = [of(number) for number in range(len(side.requests))]
+    side.requests[:] = [
+        dataclasses.replace(
+            one, prompt_tokens=count, time_to_first_token=(one.time_to_first_token or 0) * (count / 1_000) ** power
+        )
+        for one, count in zip(side.requests, tokens, strict=True)
+    ]
+
+
+def test_prompts_of_other_lengths_leave_the_first_token_open_where_their_effect_is_not_shown(sides: Sides) -> None:
+    """B takes twice as long for a token of the prompt, which prompts of half the length hide."""
+    a, b = sides(1.0, **QUIET)
+    prompt(a, of=lambda _: 4_000)
+    prompt(b, of=lambda _: 2_000)
+    b.requests[:] = [
+        dataclasses.replace(one, time_to_first_token=2 * (one.time_to_first_token or 0)) for one in b.requests
+    ]
+    comparison = compare(a, b, 0.2, resamples=999)
+    row = row_of(comparison, "ttft_p50")
+    assert (exit_code(comparison), row.answer, row.why) == (
+        3,
+        Answer.NOT_ENOUGH_DATA,
+        "B's prompts are 0.50 times as long, and what that makes of it is not known",
+    )
+    assert "B's prompts are shorter, 0.50 times A's." in headline(comparison, COMPARED)
+
+
+def test_the_first_token_is_compared_as_of_prompts_of_one_length(sides: Sides) -> None:
+    a, b = sides(1.0, **QUIET)
+    prompt(a, of=lambda number: 2_000 + 40 * (number * 37 % 144))
+    prompt(b, of=lambda number: 1_000 + 20 * (number * 37 % 144))
+    b.requests[:] = [
+        dataclasses.replace(one, time_to_first_token=2 * (one.time_to_first_token or 0)) for one in b.requests
+    ]
+    comparison = compare(a, b, resamples=999)
+    row = row_of(comparison, "ttft_p50")
+    low, high = row.measured.ratio_interval or (0, 0)
+    assert (row.answer, low < 2 < high, row.unadjusted_ratio) == (Answer.SLOWER, True, pytest.approx(1.0, abs=0.15))
+
+
+def test_prompts_of_many_lengths_hide_no_slower_first_token(sides: Sides) -> None:
+    found = []
+    for recorded in (True, False):
+        pair = sides(1.15, prompts=0.7, sessions=30, records_prompts=recorded, between_sessions=0.05)
+        row = row_of(compare(*pair, resamples=999), "ttft_p50")
+        low, high = row.measured.ratio_interval or (0, 0)
+        found.append(high / low)
+    assert found[0] < 0.7 * found[1]
+
+
+def test_the_load_of_both_sides_is_shown(sides: Sides) -> None:
+    a, b = sides(1.0, **QUIET)
+    for side, apart in ((a, 1.0), (b, 0.5)):
+        side.requests[:] = [
+            dataclasses.replace(one, start_unix_ns=round(number * apart * 1e9), duration=2.2)
+            for number, one in enumerate(side.requests)
+        ]
+    row = row_of(compare(a, b, resamples=999), "open_streams")
+    assert (round(row.a.value or 0), round(row.b.value or 0), row.answer) == (3, 5, Answer.MORE)
+
+
+def test_a_buffered_side_without_a_pace_says_so(sides: Sides) -> None:
+    pair = sides(1.0, **ALONE)
+    for side in pair:
+        side.requests[:] = [dataclasses.replace(one, set_aside={"itl_p99": Cause.BUFFERED}) for one in side.requests]
+    row = row_of(compare(*pair, resamples=999), "burst_to_burst")
+    assert row.why == "no stream has bursts enough to show one pace from burst to burst"
+
+
+def test_a_first_token_that_is_later_after_long_prompts_alone_is_in_the_tail(sides: Sides) -> None:
+    a, b = sides(1.0, **QUIET, requests=10)
+    for side, power in ((a, 0.3), (b, 1.0)):
+        prompt(side, of=lambda number: 250 * 2 ** (number * 7 % 5), power=power)
+    row = row_of(compare(a, b, resamples=999), "ttft_p95")
+    assert (row.answer, row.unadjusted_ratio is not None) == (Answer.SLOWER, True)

@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from otel_itl.tools.compare.levels import Floats, Percentile, Rate
-from otel_itl.tools.compare.resampling import Design, Effect, Resamples, level_interval
+from otel_itl.tools.compare.resampling import Design, Effect, Resamples, exchange_labels, level_interval
+from otel_itl.tools.statistics.adjusted import find_p_values
 
 VALUES = np.array([1.0, 2.0, 3.0, 4.0, 3.0, 5.0, 6.0, 8.0])
 IS_B = np.array([False] * 4 + [True] * 4)
@@ -25,6 +26,15 @@ PAIRS = [0, 1, 2, 3, 0, 1, 2, 3]
 
 def design(is_b: np.ndarray = IS_B, strata: object = None, *, is_paired: bool = False) -> Design:
     return Design(is_b, np.zeros(len(is_b), dtype=np.intp) if strata is None else np.asarray(strata), is_paired)
+
+
+def resample(design: Design, count: int) -> Resamples:
+    random = np.random.default_rng(1)
+    return Resamples(design, exchange_labels(design, count, random), random)
+
+
+def p_value(design: Design, count: int, effect: Effect) -> float:
+    return float(find_p_values(resample(design, count).exchange(effect))[0])
 
 
 def exact_p(labels: list[np.ndarray]) -> float:
@@ -44,27 +54,27 @@ def all_labels(places: list[int], count: int) -> list[np.ndarray]:
 
 
 def test_the_p_value_is_that_of_all_permutations() -> None:
-    found = Resamples(design(), 20_000, np.random.default_rng(1)).permutation_p(effect_of(VALUES))
+    found = p_value(design(), 20_000, effect_of(VALUES))
     assert found == pytest.approx(exact_p(all_labels(list(range(8)), 4)), abs=0.01)
 
 
 def test_labels_are_exchanged_within_their_stratum_only() -> None:
     strata = [0, 0, 1, 1, 0, 0, 1, 1]
     within = [one | other for one in all_labels([0, 1, 4, 5], 2) for other in all_labels([2, 3, 6, 7], 2)]
-    found = Resamples(design(strata=strata), 20_000, np.random.default_rng(1)).permutation_p(effect_of(VALUES))
+    found = p_value(design(strata=strata), 20_000, effect_of(VALUES))
     assert found == pytest.approx(exact_p(within), abs=0.01)
 
 
 def test_pairs_are_exchanged_within_each_pair() -> None:
     flips = [IS_B ^ np.tile(chosen, 2) for chosen in itertools.product([False, True], repeat=4)]
     paired = design(strata=PAIRS, is_paired=True)
-    found = Resamples(paired, 20_000, np.random.default_rng(1)).permutation_p(effect_of(VALUES))
+    found = p_value(paired, 20_000, effect_of(VALUES))
     assert found == pytest.approx(exact_p(flips), abs=0.01)
 
 
 def test_an_unknown_effect_has_no_evidence() -> None:
     with np.errstate(all="ignore"):
-        found = Resamples(design(), 99, np.random.default_rng(1)).permutation_p(effect_of(np.zeros(8)))
+        found = p_value(design(), 99, effect_of(np.zeros(8)))
     assert found == 1.0
 
 
@@ -72,7 +82,7 @@ def test_an_unknown_effect_has_no_evidence() -> None:
 def test_an_interval_contains_the_observed_effect(clusters: int) -> None:
     values = np.random.default_rng(2).lognormal(0, 0.5, 2 * clusters)
     is_b = np.repeat([False, True], clusters)
-    found = Resamples(design(is_b), 999, np.random.default_rng(1)).bootstrap_interval(effect_of(values))
+    found = resample(design(is_b), 999).bootstrap_interval(effect_of(values))
     observed = np.log(values[is_b].mean() / values[~is_b].mean())
     assert found is not None
     assert found.low < observed < found.high
@@ -80,7 +90,7 @@ def test_an_interval_contains_the_observed_effect(clusters: int) -> None:
 
 def test_few_clusters_make_an_interval_wider_than_its_percentiles() -> None:
     values = np.random.default_rng(3).lognormal(0, 0.5, 8)
-    found = Resamples(design(), 4_999, np.random.default_rng(1)).bootstrap_interval(effect_of(values))
+    found = resample(design(), 4_999).bootstrap_interval(effect_of(values))
     assert found is not None
     assert found.high - found.low > 2 * 1.96 * found.standard_error
 
@@ -88,14 +98,14 @@ def test_few_clusters_make_an_interval_wider_than_its_percentiles() -> None:
 def test_a_pair_of_the_same_script_is_drawn_as_one() -> None:
     values = np.array([1.0, 10.0, 100.0, 1_000.0, 2.0, 20.0, 200.0, 2_000.0])
     paired = design(strata=PAIRS, is_paired=True)
-    found = Resamples(paired, 999, np.random.default_rng(1)).bootstrap_interval(effect_of(values))
+    found = resample(paired, 999).bootstrap_interval(effect_of(values))
     assert found is not None
     assert (round(np.exp(found.low), 6), round(np.exp(found.high), 6)) == (2.0, 2.0)
 
 
 def test_a_single_cluster_has_no_interval() -> None:
     alone = design(np.array([False, True, True]))
-    assert Resamples(alone, 99, np.random.default_rng(1)).bootstrap_interval(effect_of(np.ones(3))) is None
+    assert resample(alone, 99).bootstrap_interval(effect_of(np.ones(3))) is None
 
 
 def test_the_interval_of_a_mean_of_clusters_is_about_a_t_interval() -> None:

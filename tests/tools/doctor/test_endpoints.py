@@ -84,7 +84,7 @@ def grpc_endpoint() -> Iterator[str]:
 
 def found_with(exporter: Any, signal: str = "traces") -> tuple[str | None, bool, str | None]:
     """Return status, acceptance and problem that are found with an exporter."""
-    facts: ExporterFacts = describe_outlet(exporter, signal)
+    facts: ExporterFacts = describe_outlet(exporter, signal, {})
     exporter.shutdown()
     return facts.status, facts.is_accepted, facts.problem
 
@@ -96,7 +96,7 @@ def test_an_endpoint_over_http_accepts(http_server: Callable[[int], str], kind: 
     assert found_with(kind(endpoint=http_server(200)), signal) == ("200", True, None)
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 405, 415, 503])
+@pytest.mark.parametrize("status", [301, 401, 403, 404, 405, 413, 415, 429, 503])
 def test_a_refusal_over_http_is_its_status(http_server: Callable[[int], str], status: int) -> None:
     assert found_with(OTLPSpanExporter(endpoint=http_server(status))) == (str(status), False, None)
 
@@ -113,7 +113,7 @@ def test_an_exporter_that_was_shut_down_is_asked_all_the_same(
     over_grpc = GrpcSpanExporter(endpoint=grpc_endpoint, headers={"authorization": "Bearer key"})
     over_http.shutdown()
     over_grpc.shutdown()
-    assert [describe_outlet(one, "traces").is_accepted for one in (over_http, over_grpc)] == [True, True]
+    assert [describe_outlet(one, "traces", {}).is_accepted for one in (over_http, over_grpc)] == [True, True]
 
 
 def test_an_endpoint_over_grpc_accepts(grpc_endpoint: str) -> None:

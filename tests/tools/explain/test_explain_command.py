@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("scipy", reason="the extra `explain` is not installed")
-pytest.importorskip("rich", reason="the extra `cli` is not installed")
+pytest.importorskip("rich", reason="the extra `tools` is not installed")
 
 from otel_itl.cli import main
 from otel_itl.core.timeline import SECOND
@@ -195,7 +195,7 @@ def test_without_the_extra_it_says_how_to_install_it(
 ) -> None:
     monkeypatch.setattr("otel_itl.cli.commands._is_installed", lambda module: module not in {"numpy", "scipy"})
     code = main(["report", "--explain", fleet])
-    sentence = "otel-itl needs numpy, scipy for this: pip install 'otel-itl[cli,explain]'\n"
+    sentence = "otel-itl needs numpy, scipy for this: pip install 'otel-itl[tools]'\n"
     assert (code, capsys.readouterr().err) == (2, sentence)
 
 

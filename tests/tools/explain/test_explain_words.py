@@ -234,7 +234,7 @@ def explanation() -> Explanation:
 
 
 def test_a_terminal_shows_findings_by_model_with_their_shares_and_where_they_point(explanation: Explanation) -> None:
-    pytest.importorskip("rich", reason="the extra `cli` is not installed")
+    pytest.importorskip("rich", reason="the extra `tools` is not installed")
     from otel_itl.tools.explain.render.terminal import print_explanation
     from otel_itl.tools.report.render.terminal import open_terminal
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from otel_itl.core import conventions as names
 from otel_itl.core.encoding import encode
 from otel_itl.tools.report.reading import documents
 from otel_itl.tools.report.reading.documents import UnreadableSourceError
@@ -38,6 +40,15 @@ def test_a_broken_line_is_described_and_the_others_are_read(made: Any, good: Any
 def test_a_line_that_breaks_off_after_a_bracket_does_not_swallow_the_next(made: Any, good: Any, read: Any) -> None:
     reading = read('{"resourceSpans":[{"scopeSpans":[{\n', good, made.spans(made.span(made.timeline(20, 30))))
     assert (len(reading.streams), reading.skip_counts) == (2, {"not_json": 1})
+
+
+@pytest.mark.parametrize("number", [math.nan, "NaN", -math.inf, "Infinity"])
+@pytest.mark.parametrize("name", ["app.score", names.STALL_COUNT, names.HOST_DELAY, names.USAGE_CACHE_READ_TOKENS])
+def test_a_number_that_is_none_costs_no_stream(name: str, number: Any, good: Any, read: Any) -> None:
+    span = good["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
+    span["attributes"].append({"key": name, "value": {"doubleValue": number}})
+    reading = read(json.dumps(good) + "\n")
+    assert (len(reading.streams), reading.skip_counts) == (1, {})
 
 
 def test_a_half_written_last_line_is_no_error(good: Any, read: Any) -> None:
@@ -213,8 +224,8 @@ def test_an_empty_file_is_counted(read: Any) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"\x7fELF\x02\x01\x01\x00\x00", "is binary: a report is made from OTLP JSON, plain or gzip."),
-        (gzip.compress(b"\x00\x01\x02"), "is binary: a report is made from OTLP JSON, plain or gzip."),
+        (b"\x7fELF\x02\x01\x01\x00\x00", "is binary: a report is made from OTLP JSON, plain, gzip or Zstandard."),
+        (gzip.compress(b"\x00\x01\x02"), "is binary: a report is made from OTLP JSON, plain, gzip or Zstandard."),
         ('{"resourceSpans": []}'.encode("utf-16"), "is UTF-16 text: OTLP JSON is UTF-8."),
     ],
     ids=["binary", "binary in gzip", "UTF-16"],

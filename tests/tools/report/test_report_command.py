@@ -228,7 +228,7 @@ def test_a_file_that_cannot_be_read_is_exit_code_2_and_one_sentence(
 def test_without_rich_one_sentence_names_what_to_install(write: Any, good: Any) -> None:
     done = run("report", write(good), code="import sys; sys.modules['rich'] = None; from otel_itl.cli import main")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "otel-itl needs rich for this: pip install 'otel-itl[cli]'\n"
+    assert done.stderr == "otel-itl needs rich for this: pip install 'otel-itl[tools]'\n"
 
 
 def test_without_rich_json_is_printed(write: Any, good: Any) -> None:

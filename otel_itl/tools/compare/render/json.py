@@ -7,8 +7,9 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from otel_itl.tools.compare.comparison import Comparison, Figure, Reading, Row
+from otel_itl.core.moments import format_time
 from otel_itl.tools.compare.requests import FIGURES, Side
+from otel_itl.tools.compare.results import Comparison, Figure, Reading, Row
 from otel_itl.tools.compare.verdicts import Estimate
 
 SCHEMA = "otel-itl.compare.v1"
@@ -44,7 +45,9 @@ def _side(side: Side) -> dict[str, Any]:
         "name": side.name,
         "streams": len(side.requests),
         "clusters": side.clusters,
-        "known": {figure: asdict(side.errors[title].summary()) for title, figure in FIGURES.items()},
+        "first": format_time(side.first_unix_ns),
+        "last": format_time(side.last_unix_ns),
+        "known": {figure: asdict(side.known[title]) for title, figure in FIGURES.items()},
     }
 
 
@@ -57,6 +60,8 @@ def _row(row: Row) -> dict[str, Any]:
         "a": _figure(row.a),
         "b": _figure(row.b),
         **_estimate(row.measured),
+        "is_adjusted": row.unadjusted_ratio is not None,
+        "unadjusted_ratio": _finite(row.unadjusted_ratio),
         "p": row.measured.p,
         "answer": row.answer,
         "why": row.why or None,

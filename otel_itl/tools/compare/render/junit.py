@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from otel_itl.tools.compare.comparison import Comparison, Row
 from otel_itl.tools.compare.gate import deciding_rows, lacks_models, required_rows
 from otel_itl.tools.compare.render import words
+from otel_itl.tools.compare.results import Comparison, Row
 from otel_itl.tools.compare.verdicts import UNKNOWN, Answer
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from otel_itl.tools.compare.comparison import Comparison
 from otel_itl.tools.compare.render import words
+from otel_itl.tools.compare.results import Comparison
 from otel_itl.tools.report.render.number_format import make_printable
 
 
@@ -31,6 +31,9 @@ def _lines(comparison: Comparison, sentence: str) -> Iterator[str]:
             note = words.note_of(row, comparison)
             said = f"{answer}: {note}" if note else answer
             yield f"| {row.quantity.heading} | " + " | ".join([*cells, said]) + " |"
+    if adjusted := words.describe_adjusted(comparison):
+        yield ""
+        yield from (f"- {_escape(line)}" for line in adjusted)
 
 
 def _escape(text: str) -> str:

@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from otel_itl.tools.compare.comparison import Comparison, Figure, Row
 from otel_itl.tools.compare.render import words
+from otel_itl.tools.compare.results import Comparison, Figure, Row
 from otel_itl.tools.compare.verdicts import Answer
 from otel_itl.tools.report.render.number_format import ABSENT, format_three_digits, make_printable, pluralize
 from otel_itl.tools.report.render.styles import STYLES
@@ -25,6 +25,8 @@ _STYLES: Final = {
     Answer.NOT_SLOWER: "green",
     Answer.LONGER: "",
     Answer.SHORTER: "",
+    Answer.MORE: "",
+    Answer.FEWER: "",
     Answer.BUFFERED: "yellow",
     Answer.FASTER: "green",
     Answer.NOT_ENOUGH_DATA: "yellow",
@@ -51,6 +53,7 @@ def _parts(comparison: Comparison, sentence: str, terminal: Terminal) -> Iterato
     if comparison.rows:
         yield Text()
         yield _answers(comparison, terminal)
+        yield from (Text(line) for line in words.describe_adjusted(comparison))
         yield Text()
         yield Text("What the answers rest on, A / B", style=STYLES["head"])
         yield _basis(comparison, terminal)

@@ -10,12 +10,14 @@ from typing import Final
 
 from otel_itl.core.error_format import append_error
 from otel_itl.core.measures import MIN_UNCERTAIN_SHARE
-from otel_itl.tools.compare.comparison import Comparison, Figure, Row
+from otel_itl.core.moments import format_time
 from otel_itl.tools.compare.effects import NEVER_ON_BOTH
+from otel_itl.tools.compare.estimator import CONFOUNDED
 from otel_itl.tools.compare.gate import deciding_rows, leaves_open, required_rows, seems_slower
-from otel_itl.tools.compare.quantities import Direction, Quantity, Unit
+from otel_itl.tools.compare.quantities import PROMPT_LENGTH, Direction, Quantity, Unit
 from otel_itl.tools.compare.requests import Side
-from otel_itl.tools.compare.verdicts import UNKNOWN, Answer
+from otel_itl.tools.compare.results import Comparison, Figure, Row
+from otel_itl.tools.compare.verdicts import UNKNOWN, WILL_NOT_SETTLE, Answer
 from otel_itl.tools.report.certainty import (
     describe_figures,
     find_remedy,
@@ -26,6 +28,7 @@ from otel_itl.tools.report.render.number_format import ABSENT, format_three_digi
 
 HEADINGS = ("A", "B", "B / A", "95 % interval", "p", "answer")
 PAIRED: Final = "Both sides have the same sessions or requests: each is compared with itself."
+ADJUSTED: Final = "compared as of prompts of one length"
 _MACHINE_DECIDES: Final = "The caller's machine decides whether B is slower"
 _SAID_OF_ROWS: Final = {
     Answer.SLOWER_SOMEHOW: ("is slower by what is not known", "are slower by what is not known"),
@@ -34,6 +37,8 @@ _SAID_OF_ROWS: Final = {
     Answer.FASTER: ("is faster", "are faster"),
     Answer.LONGER: ("is longer", "are longer"),
     Answer.SHORTER: ("is shorter", "are shorter"),
+    Answer.MORE: ("is more", "are more"),
+    Answer.FEWER: ("is fewer", "are fewer"),
     Answer.NOT_ENOUGH_DATA: ("has not enough data", "have not enough data"),
     Answer.MACHINE_DECIDES: ("depends on the caller's machine", "depend on the caller's machine"),
     Answer.BUFFERED: ("is buffered", "are buffered"),
@@ -46,7 +51,8 @@ def headline(comparison: Comparison, keys: Sequence[str]) -> str:
     """Return the answer in a few sentences, from the rows that decide, and what of the sides was not compared."""
     if comparison.is_identical:
         return "Both sides have the same streams."
-    return " ".join(filter(None, [_answer(comparison, keys), describe_models(comparison)]))
+    sentences = [_answer(comparison, keys), describe_prompts(comparison, keys), describe_models(comparison)]
+    return " ".join(filter(None, sentences))
 
 
 def _answer(comparison: Comparison, keys: Sequence[str]) -> str:
@@ -75,6 +81,21 @@ def _answer(comparison: Comparison, keys: Sequence[str]) -> str:
         best = min(faster, key=lambda row: row.measured.ratio or 1.0)
         return f"{said} In part B is faster: {describe_row(best)}."
     return said
+
+
+def describe_prompts(comparison: Comparison, keys: Sequence[str]) -> str:
+    """Return in one sentence how much longer or shorter B's prompts are; empty if that is not known to matter."""
+    differing = [
+        row
+        for row in comparison.rows
+        if row.quantity.key == PROMPT_LENGTH and row.answer in {Answer.LONGER, Answer.SHORTER}
+    ]
+    if not differing:
+        return ""
+    row = differing[-1]  # over all models, if there are several
+    said = f"B's prompts are {row.answer.value}, {format_ratio(row.measured.ratio)} times A's"
+    adjusted = [one.quantity.title for one in deciding_rows(comparison, keys) if one.unadjusted_ratio is not None]
+    return f"{said}; {_list(list(dict.fromkeys(adjusted)))}: {ADJUSTED}." if adjusted else f"{said}."
 
 
 def _find_least(row: Row) -> float:
@@ -126,21 +147,41 @@ def _describe_unknown(rows: Sequence[Row], comparison: Comparison) -> str:
         clause = f"{_name(suspects[0])} is {_as_clause(suspects[0].why)}"
         said = f"{_MACHINE_DECIDES}{_share(suspects, rows, comparison)}: {clause}"
     else:
-        is_most_known = 2 * (len(missing) + len(deciding)) < len(rows)
-        is_open = any(seems_slower(row, comparison.margin) or row.measured.why == NEVER_ON_BOTH for row in rows)
+        is_most_known = 2 * sum(row.answer in UNKNOWN for row in rows) < len(rows)
+        is_open = any(seems_slower(row, comparison.margin) or _cannot_be_compared(row) for row in rows)
         lead = _MACHINE_DECIDES if len(deciding) > len(missing) else "Not enough data to know whether B is slower"
         counts = _count_answers(rows, comparison)
         said = f"{'B is not slower, as far as the data show' if is_most_known and not is_open else lead}: {counts}"
-    sentences = [f"{said}."]
+    sentences = [f"{said}.", *([] if suspects else _describe_shown(comparison, rows))]
     if len(missing) == 1 and not suspects:
         sentences.append(f"{_name(missing[0])}: {note_of(missing[0], comparison)}.")
-    elif missing and not suspects and (enough := [row.measured.enough for row in missing if row.measured.enough]):
-        amount = _format_clusters(median_high(enough), comparison)
-        sentences.append(f"About {amount} a side would be enough for half of these, if nothing has changed.")
+    elif missing and not suspects and (enough := list(filter(None, map(_find_enough, missing)))):
+        half = median_high(enough)
+        amount = "" if math.isinf(half) else f"About {_format_clusters(round(half), comparison)} a side"
+        sentences.append(
+            f"{amount} would be enough for half of these, if nothing has changed."
+            if amount
+            else "More data of this kind will not settle these."
+        )
     if deciding:
-        errors = (error for side in comparison.sides.values() for error in side.errors.values())
-        sentences.append(find_remedy(error.summary() for error in errors))
+        sentences.append(find_remedy(known for side in comparison.sides.values() for known in side.known.values()))
     return " ".join(sentences)
+
+
+def _describe_shown(comparison: Comparison, deciding: Sequence[Row]) -> list[str]:
+    """Return a sentence with the row that is slowest of those that decide nothing; empty if none is slower."""
+    slower = [row for row in comparison.rows if row not in deciding and row.answer is Answer.SLOWER]
+    return [f"Slower, though it decides nothing: {describe_row(max(slower, key=_find_least))}."] if slower else []
+
+
+def _cannot_be_compared(row: Row) -> bool:
+    """Return whether data show nothing of a row, however many they are."""
+    return row.measured.why == NEVER_ON_BOTH or row.measured.why.endswith(CONFOUNDED)
+
+
+def _find_enough(row: Row) -> float | None:
+    """Return how many clusters a side would be enough; infinite: more of them will not; None: not known."""
+    return math.inf if row.measured.why.endswith(WILL_NOT_SETTLE) else row.measured.enough
 
 
 def _share(some: Sequence[Row], rows: Sequence[Row], comparison: Comparison) -> str:
@@ -170,15 +211,18 @@ def _as_clause(why: str) -> str:
 
 
 def describe_side(side: Side) -> str:
-    """Return what a side consists of: `10 sessions, 60 streams`."""
+    """Return what a side consists of, and of when: `10 sessions, 60 streams, 2026-11-01T12:00:00Z to 12:31:07Z`."""
     sessions = len({request.cluster for request in side.requests if request.is_in_session})
     parts = ([pluralize(sessions, "session")] if sessions else []) + [pluralize(len(side.requests), "stream")]
-    return ", ".join(parts)
+    first, last = format_time(side.first_unix_ns), format_time(side.last_unix_ns)
+    day, _, time = last.partition("T")
+    until = "" if first == last else f" to {time if first.startswith(day) else last}"
+    return ", ".join([*parts, f"{first}{until}"])
 
 
 def describe_errors(side: Side) -> list[str]:
     """Return for each figure that is uncertain of how many streams, and why."""
-    return describe_figures({title: collector.summary() for title, collector in side.errors.items()})
+    return describe_figures(side.known)
 
 
 def cells_of(row: Row) -> tuple[str, ...]:
@@ -191,6 +235,23 @@ def cells_of(row: Row) -> tuple[str, ...]:
         format_p(row.measured.adjusted_p),
         row.answer.value,
     )
+
+
+def describe_adjusted(comparison: Comparison) -> list[str]:
+    """Return for each row that is compared as of prompts of one length what its ratio is without that."""
+    adjusted = [row for row in comparison.rows if row.unadjusted_ratio is not None]
+    if not adjusted:
+        return []
+    titles = dict.fromkeys(row.quantity.title for row in adjusted)
+    changed = [
+        row
+        for row in adjusted
+        if abs(math.log((row.measured.ratio or 1.0) / (row.unadjusted_ratio or 1.0))) > math.log1p(comparison.margin)
+    ]
+    return [
+        f"B / A of {_list(list(titles))}: {ADJUSTED}, unlike the figures of A and of B.",
+        *(f"{_name(row)} as measured is {format_ratio(row.unadjusted_ratio)} times A's." for row in changed),
+    ]
 
 
 def note_of(row: Row, comparison: Comparison) -> str:

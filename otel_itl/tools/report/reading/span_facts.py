@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, NamedTuple
 
 from otel_itl.core import conventions as names
@@ -195,5 +196,8 @@ def read_text(attributes: Mapping[str, Any], *candidates: str) -> str | None:
 
 
 def _number(attributes: Mapping[str, Any], name: str) -> float | None:
+    """Return the number that an attribute has; None: it has none, or only NaN or an infinity."""
     value = attributes.get(name)
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

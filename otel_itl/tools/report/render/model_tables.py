@@ -242,13 +242,17 @@ def slo_table(summaries: Sequence[SLOSummary], terminal: Terminal) -> Iterator[R
         "met: streams by TTFT, stalls and gaps, as on spans; the metric itl.client.slo.streams does without the gaps",
         style=STYLES["head"],
     )
-    unknown = [
-        f"{summary.streams_not_known:,} of {pluralize(_count_all(summary), 'stream')} by {summary.profile}"
-        for summary in summaries
-        if summary.streams_not_known
-    ]
-    if unknown:
-        yield Text(f"not known, as their bounds contain the objective: {make_printable(', '.join(unknown))}")
+    unknown = [(summary, summary.streams_not_known, _count_all(summary)) for summary in summaries]
+    yield from _note_streams("not known, as their bounds contain the objective", unknown)
+    left = [(one, one.streams_not_judged, _count_all(one) + one.streams_not_judged) for one in summaries]
+    yield from _note_streams("not judged, as the caller left before any token and within the objective", left)
+
+
+def _note_streams(said: str, counted: Sequence[tuple[SLOSummary, int, int]]) -> Iterator[Text]:
+    """Yield a line on the streams of which something is said: of each SLO how many, and of how many; none if 0."""
+    parts = [f"{some:,} of {pluralize(of, 'stream')} by {one.profile}" for one, some, of in counted if some]
+    if parts:
+        yield Text(f"{said}: {make_printable(', '.join(parts))}")
 
 
 def _objectives(summary: SLOSummary) -> str:
