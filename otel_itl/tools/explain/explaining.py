@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timezone, tzinfo
 from itertools import groupby
@@ -13,11 +13,19 @@ from otel_itl.tools.explain.candidates import Candidate, Trial, find_changes
 from otel_itl.tools.explain.curves import MIN_OWN_LOAD, draw_curve, draw_position
 from otel_itl.tools.explain.facts import Facts, Floats, lay_out
 from otel_itl.tools.explain.findings import Driver, Explanation, Finding, ModelFacts, Target
-from otel_itl.tools.explain.observations import Observation, Observations, observe_streams
+from otel_itl.tools.explain.observations import (
+    Collectors,
+    Observation,
+    Observations,
+    make_collectors,
+    observe_streams,
+)
 from otel_itl.tools.explain.shares import divide_variance
 from otel_itl.tools.explain.trials import Trials, run_trials
 from otel_itl.tools.explain.untested import find_untested
+from otel_itl.tools.report.certainty import Known
 from otel_itl.tools.report.reading.streams import StoredStream
+from otel_itl.tools.report.set_aside import MAX_SET_ASIDE_SHARE
 from otel_itl.tools.statistics.holm import adjust_p_values
 
 ALPHA = 0.02
@@ -29,17 +37,14 @@ MIN_CHANGE = 0.02
 SEED = 20_240_229
 
 
-def explain(
-    streams: Iterable[StoredStream], zone: tzinfo = timezone.utc, *, includes_buffered: bool = False
-) -> Explanation:
+def explain(streams: Iterable[StoredStream], zone: tzinfo = timezone.utc) -> Explanation:
     """Explain what drives the latency of streams. The same streams have the same explanation.
 
     Args:
         streams: in any order; they are taken one at a time and not kept.
         zone: the time zone of hours and weekdays.
-        includes_buffered: streams that a buffer on the way held up are explained as well.
     """
-    return explain_observations(observe_streams(streams, includes_buffered=includes_buffered), zone)
+    return explain_observations(observe_streams(streams), zone)
 
 
 def explain_observations(observations: Observations, zone: tzinfo = timezone.utc) -> Explanation:
@@ -62,8 +67,7 @@ def explain_observations(observations: Observations, zone: tzinfo = timezone.utc
         ),
         models=[model.describe(findings) for model in models],
         streams=len(observations.used),
-        set_aside=observations.set_aside,
-        known={title: collector.summary() for title, collector in observations.errors.items()},
+        known={target: _collect_known(observations, target) for target in Target},
         instances=len(observations.instances),
         zone=str(zone),
         first_unix_ns=min(starts, default=0),
@@ -74,8 +78,10 @@ def explain_observations(observations: Observations, zone: tzinfo = timezone.utc
 def _find(observations: Observations, zone: tzinfo) -> tuple[list[_Tested], list[Finding]]:
     """Return the models and their findings, the largest share of variance first."""
     random = np.random.default_rng(SEED)
-    used, buffered = _by_model(observations.used), _by_model(observations.buffered)
-    models = [_Tested(lay_out(used[model], buffered.get(model, []), zone), random) for model in used]
+    models = [
+        _Tested(lay_out(streams, zone), observations.known.get(model, {}), random)
+        for model, streams in _by_model(observations.used)
+    ]
     tests = [test for model in models for test in model.tests]
     adjusted = adjust_p_values([test.p for test in tests])
     by_test = {id(test): p for test, p in zip(tests, adjusted, strict=True)}
@@ -83,9 +89,17 @@ def _find(observations: Observations, zone: tzinfo) -> tuple[list[_Tested], list
     return models, sorted(findings, key=lambda finding: -finding.share_of_variance)
 
 
-def _by_model(observations: Sequence[Observation]) -> dict[str, list[Observation]]:
+def _by_model(observations: Sequence[Observation]) -> Iterator[tuple[str, list[Observation]]]:
     ordered = sorted(observations, key=lambda one: one.model)
-    return {model: list(of_model) for model, of_model in groupby(ordered, key=lambda one: one.model)}
+    yield from ((model, list(of_model)) for model, of_model in groupby(ordered, key=lambda one: one.model))
+
+
+def _collect_known(observations: Observations, target: Target) -> Known:
+    """Return how well a latency of all models together is known."""
+    together = make_collectors()[target]
+    for collectors in observations.known.values():
+        together.add_all(collectors[target])
+    return together.summary()
 
 
 def _weigh(measured: Sequence[Finding], bounds: Sequence[Sequence[Finding]]) -> tuple[list[Finding], list[Finding]]:
@@ -107,9 +121,14 @@ def _weigh(measured: Sequence[Finding], bounds: Sequence[Sequence[Finding]]) -> 
 class _Tested:
     """One model with its tests."""
 
-    def __init__(self, facts: Facts, random: np.random.Generator) -> None:
+    def __init__(self, facts: Facts, collectors: Collectors, random: np.random.Generator) -> None:
         self.facts = facts
-        self._trials = [trials for target in Target if (trials := run_trials(facts, target, random)) is not None]
+        known = {target: collector.summary() for target, collector in collectors.items()}
+        self._set_aside = {target: one.left_out or {} for target, one in known.items()}
+        enough = [
+            target for target in Target if target not in known or known[target].share_set_aside <= MAX_SET_ASIDE_SHARE
+        ]
+        self._trials = [trials for target in enough if (trials := run_trials(facts, target, random)) is not None]
 
     @property
     def tests(self) -> list[Trial]:
@@ -144,6 +163,7 @@ class _Tested:
             sessions=len(np.unique(self.facts.session)),
             days=len(np.unique(self.facts.day)),
             known=known,
+            set_aside=self._set_aside,
             untested={
                 trials.target: find_untested(self.facts, trials.target, tested[trials.target], trials.twins)
                 for trials in self._trials

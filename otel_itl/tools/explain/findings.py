@@ -205,6 +205,8 @@ class ModelFacts:
     """Drivers that vary and are known: those without a finding made no difference that could be seen."""
     known: Mapping[Target, int] = field(default_factory=dict)
     """Streams of which each latency is known."""
+    set_aside: Mapping[Target, Mapping[str, int]] = field(default_factory=dict)
+    """Cause → streams that are set aside from each latency. They count for the own load all the same."""
     untested: Mapping[Target, Mapping[Driver, str]] = field(default_factory=dict)
     """Why drivers were not examined, of each latency that has streams enough."""
     explained: Mapping[Target, float]
@@ -224,10 +226,8 @@ class Explanation:
     """Streams in the figures."""
     undecided: Sequence[Finding] = ()
     """Likewise what is not there at both ends of what the latencies can be: the caller's machine decides."""
-    known: Mapping[str, Known] = field(default_factory=dict)
-    """Title of a latency → of how many streams it is uncertain, and why."""
-    set_aside: Mapping[str, int]
-    """Why streams are in no figure → how many. They count for the own load all the same."""
+    known: Mapping[Target, Known] = field(default_factory=dict)
+    """Of how many streams each latency is uncertain, how many are set aside from it, and why."""
     instances: int
     """Processes that the streams come from; 0: their spans do not have it."""
     zone: str

@@ -13,13 +13,12 @@ from otel_itl.core.arrivals import Arrivals, find_arrivals
 from otel_itl.core.gaps import Gaps, find_gaps
 from otel_itl.core.measures import Measures
 from otel_itl.core.timeline import SECOND, Timeline
+from otel_itl.tools.explain.findings import Target
 from otel_itl.tools.report.reading.streams import StoredStream
 from otel_itl.tools.report.set_aside import KnownCollector
 
-FIGURES: Final = {"TTFT": "time_to_first_token", "ITL": "itl_mean"}
-"""Figures whose errors are counted, by their title: the fields of `Measures`."""
-BUFFERED = "buffered"
-"""Why a stream is set aside: something between the model and the caller delivered it in bursts."""
+FIGURES: Final = {Target.TTFT: "time_to_first_token", Target.ITL: "itl_mean"}
+"""The fields of `Measures` by which streams are set aside, and their errors are counted."""
 
 MAX_PARTS = 6
 """Parts of equal length into which the gaps of one answer are divided."""
@@ -72,8 +71,13 @@ class Observation:
     """
 
 
-def _collect_errors() -> dict[str, KnownCollector]:
-    return {title: KnownCollector(figure, leaves_out=False) for title, figure in FIGURES.items()}
+Collectors = Mapping[Target, KnownCollector]
+"""How well each latency is known, and which streams are set aside from it."""
+
+
+def make_collectors() -> Collectors:
+    """Return a collector for each latency."""
+    return {target: KnownCollector(figure) for target, figure in FIGURES.items()}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,17 +85,11 @@ class Observations:
     """The streams of an explanation."""
 
     used: list[Observation] = field(default_factory=list)
-    buffered: list[Observation] = field(default_factory=list)
-    """Streams whose latency is that of a buffer on the way: they count for the own load alone."""
+    """All streams. One that is set aside from a latency does not have it, and counts for the own load all the same."""
     instances: set[str] = field(default_factory=set)
     """Processes that made the requests."""
-    errors: Mapping[str, KnownCollector] = field(default_factory=_collect_errors)
-    """Title of a figure → of how many streams it is uncertain, and why."""
-
-    @property
-    def set_aside(self) -> dict[str, int]:
-        """Why streams are in no figure → how many."""
-        return {BUFFERED: len(self.buffered)} if self.buffered else {}
+    known: dict[str, Collectors] = field(default_factory=dict)
+    """Model → how well its latencies are known."""
 
     @property
     def are_exact(self) -> bool:
@@ -103,25 +101,27 @@ class Observations:
         return replace(self, used=[one if one.bounds is None else one.bounds[end] for one in self.used])
 
 
-def observe_streams(streams: Iterable[StoredStream], *, includes_buffered: bool = False) -> Observations:
-    """Reduce streams to observations; the streams themselves are not kept.
-
-    Args:
-        streams: in any order.
-        includes_buffered: streams that a buffer on the way held up are explained as well.
-    """
+def observe_streams(streams: Iterable[StoredStream]) -> Observations:
+    """Reduce streams, in any order, to observations; the streams themselves are not kept."""
     found = Observations()
     for stream in streams:
         if stream.span_facts.instance is not None:
             found.instances.add(stream.span_facts.instance)
-        if stream.measures.is_buffered and not includes_buffered:
-            found.buffered.append(_observe(stream))
-            continue
-        found.used.append(_observe(stream))
-        for title, figure in FIGURES.items():
-            if getattr(stream.measures, figure) is not None:
-                found.errors[title].add(stream)
+        one = _observe(stream)
+        known = found.known.setdefault(one.model, make_collectors())
+        for target, figure in FIGURES.items():
+            if getattr(stream.measures, figure) is not None and not known[target].add(stream):
+                one = _set_aside(one, target)
+        found.used.append(one)
     return found
+
+
+def _set_aside(one: Observation, target: Target) -> Observation:
+    """Return an observation without a latency, the bounds of it included."""
+    bounds = None if one.bounds is None else (_set_aside(one.bounds[0], target), _set_aside(one.bounds[1], target))
+    if target is Target.TTFT:
+        return replace(one, ttft=None, bounds=bounds)
+    return replace(one, itl=None, parts=(), bounds=bounds)
 
 
 def _observe(stream: StoredStream) -> Observation:

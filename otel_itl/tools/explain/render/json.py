@@ -32,8 +32,7 @@ def explanation_to_data(explanation: Explanation) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "streams": explanation.streams,
-        "known": {title.lower(): asdict(known) for title, known in explanation.known.items()},
-        "set_aside": dict(sorted(explanation.set_aside.items())),
+        "known": {target: asdict(known) for target, known in explanation.known.items()},
         "instances": explanation.instances,
         "own_load": "all processes" if explanation.own_load_is_fleet_wide else "this input",
         "zone": explanation.zone,

@@ -25,8 +25,9 @@ from otel_itl.tools.explain.render.amounts import (
     format_silence,
     format_window,
 )
-from otel_itl.tools.report.certainty import describe_figures, find_remedy
+from otel_itl.tools.report.certainty import Cause, describe_figures, describe_set_aside, find_remedy
 from otel_itl.tools.report.render.number_format import pluralize
+from otel_itl.tools.report.set_aside import MAX_SET_ASIDE_SHARE
 
 MIN_KNOWN_SHARE: Final = 0.95
 """Where a latency is known for fewer of the streams, those that lack it may be the slow ones."""
@@ -113,21 +114,30 @@ def describe_untested(facts: ModelFacts) -> Iterator[str]:
                 listed = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in grouped.items())
                 yield f"Not examined for {target.words}: {listed}."
         elif facts.tested:
-            yield f"{target.words} was not examined: it is known for {pluralize(count, 'stream')}, and more are needed."
+            yield f"{target.words} was not examined: {_describe_too_little(facts, target)}."
+
+
+def _describe_too_little(facts: ModelFacts, target: Target) -> str:
+    """Return why a latency was not examined at all."""
+    known, set_aside = facts.known[target], facts.set_aside.get(target, {})
+    if sum(set_aside.values()) > MAX_SET_ASIDE_SHARE * (known + sum(set_aside.values())):
+        aside = describe_set_aside({Cause(cause): count for cause, count in set_aside.items()}, facts.streams)
+        return f"{aside}; those that are left may be faster, or slower, than all are"
+    return f"it is known for {pluralize(known, 'stream')}, and more are needed"
 
 
 def describe_too_few(explanation: Explanation, minimum: int) -> str:
     """Return that no model has enough streams, and how many would be."""
     most = max(explanation.models, key=lambda facts: facts.streams, default=None)
+    if most is not None and any(count >= minimum or most.set_aside.get(target) for target, count in most.known.items()):
+        reasons = (f"{target.words}: {_describe_too_little(most, target)}." for target in most.known)
+        over = pluralize(most.streams, "stream")
+        return f"--explain can examine no latency of {most.model}, over {over}. {' '.join(reasons)}"
     have = "none can be used" if most is None else f"{most.model} has {pluralize(most.streams, 'stream')}"
     if most is not None and (known := max(most.known.values(), default=0)) < min(minimum, most.streams):
         have += f", {known:,} of them with tokens"
-    aside = _describe_set_aside(explanation)
-    return (
-        f"--explain needs {minimum:,} streams of one model, and five days of them for hours and weekdays: {have}"
-        + (f"; set aside: {aside}; --include-buffered explains them as well" if aside else "")
-        + "."
-    )
+    needed = f"{minimum:,} streams of one model, and five days of them for hours and weekdays"
+    return f"--explain needs {needed}: {have}." + "".join(f" {note}." for note in _describe_known(explanation))
 
 
 def describe_short_input(explanation: Explanation) -> str:
@@ -154,12 +164,10 @@ def _describe_shares(facts: ModelFacts) -> str:
 def describe_basis(explanation: Explanation) -> str:
     """Return what the sentences rest on: streams, processes, time zone, what was set aside, how well it is known."""
     processes = f" of {explanation.instances:,} processes" if explanation.own_load_is_fleet_wide else ""
-    aside = _describe_set_aside(explanation)
     return (
-        f"Over {pluralize(explanation.streams, 'stream')}{processes}, hours in {explanation.zone}"
-        + (f"; set aside: {aside}" if aside else "")
-        + ". Shares are of the variance between streams; in brackets, 95 % intervals."
-    ) + "".join(f" {note}." for note in describe_figures(explanation.known))
+        f"Over {pluralize(explanation.streams, 'stream')}{processes}, hours in {explanation.zone}. Shares are of the "
+        "variance between streams; in brackets, 95 % intervals."
+    ) + "".join(f" {note}." for note in _describe_known(explanation))
 
 
 class ModelWords(NamedTuple):
@@ -199,9 +207,9 @@ def other_switches(explanation: Explanation) -> list[Switch]:
     return [one for one in explanation.switches if (one.driver, one.model, one.change) not in named]
 
 
-def _describe_set_aside(explanation: Explanation) -> str:
-    """Return why streams are in no figure, and how many; empty where none are."""
-    return ", ".join(f"{count:,} {why}" for why, count in sorted(explanation.set_aside.items()))
+def _describe_known(explanation: Explanation) -> list[str]:
+    """Return of how many streams a latency is uncertain or set aside, and why."""
+    return describe_figures({target.words: known for target, known in explanation.known.items()})
 
 
 def _describe_whose(explanation: Explanation) -> str:
