@@ -37,14 +37,15 @@ MIN_CHANGE = 0.02
 SEED = 20_240_229
 
 
-def explain(streams: Iterable[StoredStream], zone: tzinfo = timezone.utc) -> Explanation:
+def explain(streams: Iterable[StoredStream], zone: tzinfo = timezone.utc, by: str | None = None) -> Explanation:
     """Explain what drives the latency of streams. The same streams have the same explanation.
 
     Args:
         streams: in any order; they are taken one at a time and not kept.
         zone: the time zone of hours and weekdays.
+        by: the one attribute to examine; None: all that have few values.
     """
-    return explain_observations(observe_streams(streams), zone)
+    return explain_observations(observe_streams(streams, by), zone)
 
 
 def explain_observations(observations: Observations, zone: tzinfo = timezone.utc) -> Explanation:
@@ -79,7 +80,9 @@ def _find(observations: Observations, zone: tzinfo) -> tuple[list[_Tested], list
     """Return the models and their findings, the largest share of variance first."""
     random = np.random.default_rng(SEED)
     models = [
-        _Tested(lay_out(streams, zone), observations.known.get(model, {}), random)
+        _Tested(
+            lay_out(streams, zone, observations.many_valued), observations.known.get(model, {}), random, observations.by
+        )
         for model, streams in _by_model(observations.used)
     ]
     tests = [test for model in models for test in model.tests]
@@ -114,21 +117,23 @@ def _weigh(measured: Sequence[Finding], bounds: Sequence[Sequence[Finding]]) -> 
             undecided.append(finding)
         else:
             low, high = min(one.effect.low for one in same), max(one.effect.high for one in same)
-            found.append(replace(finding, effect=finding.effect._replace(low=low, high=high)))
+            places = {one.bend.at if one.bend else None for one in same}
+            bend = finding.bend if len(places) == 1 else None
+            found.append(replace(finding, effect=finding.effect._replace(low=low, high=high), bend=bend))
     return found, undecided
 
 
 class _Tested:
     """One model with its tests."""
 
-    def __init__(self, facts: Facts, collectors: Collectors, random: np.random.Generator) -> None:
+    def __init__(self, facts: Facts, collectors: Collectors, random: np.random.Generator, by: str | None) -> None:
         self.facts = facts
         known = {target: collector.summary() for target, collector in collectors.items()}
         self._set_aside = {target: one.left_out or {} for target, one in known.items()}
         enough = [
             target for target in Target if target not in known or known[target].share_set_aside <= MAX_SET_ASIDE_SHARE
         ]
-        self._trials = [trials for target in enough if (trials := run_trials(facts, target, random)) is not None]
+        self._trials = [trials for target in enough if (trials := run_trials(facts, target, random, by)) is not None]
 
     @property
     def tests(self) -> list[Trial]:
@@ -141,7 +146,7 @@ class _Tested:
             certain = [one for one in trials.trials if adjusted_p[id(one)] < ALPHA and not _is_no_cold_start(one)]
             between, position = float(np.var(trials.log_latency)), trials.position
             total = trials.variance if position is None else trials.variance + position.variance + position.noise
-            shares = divide_variance(trials.log_latency, [trial.candidate.column for trial in certain])
+            shares = divide_variance(trials.log_latency, [trial.contribution for trial in certain])
             found = [
                 _finding(trials, trial, share * between / (total or 1.0), adjusted_p[id(trial)])
                 for trial, share in zip(certain, shares, strict=True)
@@ -164,10 +169,8 @@ class _Tested:
             days=len(np.unique(self.facts.day)),
             known=known,
             set_aside=self._set_aside,
-            untested={
-                trials.target: find_untested(self.facts, trials.target, tested[trials.target], trials.twins)
-                for trials in self._trials
-            },
+            untested={trials.target: find_untested(trials) for trials in self._trials},
+            attributes={trials.target: trials.tested_attributes for trials in self._trials},
             tested={target: [driver for driver in Driver if driver in drivers] for target, drivers in tested.items()},
             explained={
                 target: min(sum(one.share_of_variance for one in own if one.target is target), 1.0) for target in tested
@@ -177,7 +180,7 @@ class _Tested:
 
 def _is_no_cold_start(trial: Trial) -> bool:
     """Return whether a silence is followed by less latency: there is then more of it in a crowd, and no cold start."""
-    return trial.driver is Driver.IDLE and trial.coefficient < 0
+    return trial.driver is Driver.IDLE and trial.effect.estimate < 0
 
 
 def _finding(trials: Trials, trial: Trial, share: float, adjusted_p: float) -> Finding:
@@ -189,8 +192,11 @@ def _finding(trials: Trials, trial: Trial, share: float, adjusted_p: float) -> F
     change = trial.effect.estimate / (typical if candidate.adds else 1.0)
     if usual is not None:
         change *= usual[1] - usual[0]
-    load = trials.facts.load_at_start if trials.target is Target.TTFT else trials.facts.load_mean
-    inside = load if candidate.window is None else load[candidate.column > 0]
+    if usual is not None and trial.bend is not None:
+        order = np.argsort(candidate.column)
+        low, high = np.interp(np.array(usual), candidate.column[order], trial.contribution[order])
+        change = float(high - low) / typical
+    inside = trials.own_load if candidate.window is None else trials.own_load[candidate.column > 0]
     return Finding(
         driver=trial.driver,
         target=trials.target,
@@ -204,6 +210,9 @@ def _finding(trials: Trials, trial: Trial, share: float, adjusted_p: float) -> F
         window=candidate.window,
         idle_threshold=candidate.threshold,
         change=None if candidate.replacement is None else candidate.replacement.change,
+        attribute=candidate.attribute,
+        bend=trial.bend,
+        runs=candidate.runs,
         twins=candidate.twins,
         own_load=max(float(np.median(inside)), MIN_OWN_LOAD) if position is None else None,
         curve=draw_curve(trials, trial) if position is None else draw_position(position),

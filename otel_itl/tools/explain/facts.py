@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from itertools import compress
 
@@ -44,6 +44,8 @@ class Facts:
     """Own open streams while the answer is written, on average, if all streams had the usual pace."""
     load_seen: Floats
     """Likewise as it was."""
+    many_valued: frozenset[str] = frozenset()
+    """Attributes with too many values to be kept."""
 
     def __len__(self) -> int:
         return len(self.streams)
@@ -61,18 +63,19 @@ class Facts:
     def select(self, rows: Bools) -> Facts:
         """Return the facts of some of the streams."""
         arrays = {name: getattr(self, name)[rows] for name in _ARRAYS}
-        return Facts(streams=list(compress(self.streams, rows)), **arrays)
+        return replace(self, streams=list(compress(self.streams, rows)), **arrays)
 
 
-_ARRAYS = tuple(name for name in Facts.__dataclass_fields__ if name != "streams")
+_ARRAYS = tuple(name for name in Facts.__dataclass_fields__ if name not in {"streams", "many_valued"})
 
 
-def lay_out(used: Sequence[Observation], zone: tzinfo) -> Facts:
+def lay_out(used: Sequence[Observation], zone: tzinfo, many_valued: Collection[str] = ()) -> Facts:
     """Lay the streams of one model out in columns.
 
     Args:
         used: streams of the model, at least one.
         zone: the time zone of days, weekdays and hours.
+        many_valued: attributes with too many values to be kept.
     """
     rows = sorted(used, key=lambda one: one.start_ns)
     moments = [datetime.fromtimestamp(one.start_ns / SECOND, zone) for one in rows]
@@ -89,6 +92,7 @@ def lay_out(used: Sequence[Observation], zone: tzinfo) -> Facts:
         load_at_start=at_start,
         load_mean=mean,
         load_seen=seen,
+        many_valued=frozenset(many_valued),
     )
 
 

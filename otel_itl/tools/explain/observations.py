@@ -13,6 +13,7 @@ from otel_itl.core.arrivals import Arrivals, find_arrivals
 from otel_itl.core.gaps import Gaps, find_gaps
 from otel_itl.core.measures import Measures
 from otel_itl.core.timeline import SECOND, Timeline
+from otel_itl.tools.explain.attribute_reader import AttributeReader
 from otel_itl.tools.explain.findings import Target
 from otel_itl.tools.report.reading.streams import StoredStream
 from otel_itl.tools.report.set_aside import KnownCollector
@@ -64,6 +65,8 @@ class Observation:
     attempts: int | None = None
     server: str | None = None
     response_model: str | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """Attributes of the span and its resource that have few values."""
     bounds: tuple[Observation, Observation] | None = None
     """The same with the least that its latencies can be, and with the most; None: they are exact.
 
@@ -90,6 +93,10 @@ class Observations:
     """Processes that made the requests."""
     known: dict[str, Collectors] = field(default_factory=dict)
     """Model → how well its latencies are known."""
+    by: str | None = None
+    """The one attribute that is to be examined; None: all that have few values."""
+    many_valued: set[str] = field(default_factory=set)
+    """Attributes that have too many values to be kept."""
 
     @property
     def are_exact(self) -> bool:
@@ -101,13 +108,19 @@ class Observations:
         return replace(self, used=[one if one.bounds is None else one.bounds[end] for one in self.used])
 
 
-def observe_streams(streams: Iterable[StoredStream]) -> Observations:
-    """Reduce streams, in any order, to observations; the streams themselves are not kept."""
-    found = Observations()
+def observe_streams(streams: Iterable[StoredStream], by: str | None = None) -> Observations:
+    """Reduce streams, in any order, to observations; the streams themselves are not kept.
+
+    Args:
+        streams: the streams.
+        by: the one attribute that is to be examined; None: all that have few values.
+    """
+    reader = AttributeReader(by)
+    found = Observations(by=by, many_valued=reader.many)
     for stream in streams:
         if stream.span_facts.instance is not None:
             found.instances.add(stream.span_facts.instance)
-        one = _observe(stream)
+        one = _observe(stream, reader.read(stream.span_facts.attributes))
         known = found.known.setdefault(one.model, make_collectors())
         for target, figure in FIGURES.items():
             if getattr(stream.measures, figure) is not None and not known[target].add(stream):
@@ -124,7 +137,7 @@ def _set_aside(one: Observation, target: Target) -> Observation:
     return replace(one, itl=None, parts=(), bounds=bounds)
 
 
-def _observe(stream: StoredStream) -> Observation:
+def _observe(stream: StoredStream, attributes: Mapping[str, str]) -> Observation:
     """Reduce one stream."""
     measures, timeline, facts = stream.measures, stream.timeline, stream.span_facts
     arrivals = find_arrivals(timeline)
@@ -148,6 +161,7 @@ def _observe(stream: StoredStream) -> Observation:
         attempts=timeline.attempts,
         server=facts.server,
         response_model=facts.response_model,
+        attributes=attributes,
     )
     if not measures.bounds:
         return observation

@@ -1,0 +1,53 @@
+"""Finds the bend in what a driver costs: a load or a prompt length from which on a unit costs another sum."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from otel_itl.tools.explain.candidates import THOUSAND, Candidate
+from otel_itl.tools.explain.facts import Floats
+from otel_itl.tools.explain.findings import Driver
+from otel_itl.tools.explain.robust import Estimate
+
+BENDING: Final = frozenset({Driver.OWN_LOAD, Driver.PROMPT})
+"""Drivers that may have a bend."""
+QUANTILES: Final = tuple(np.linspace(0.15, 0.85, 8))
+"""Shares of the streams below the places where a bend is sought."""
+MIN_SIDE: Final = 0.1
+"""Least share of the streams on either side of a bend."""
+SURE: Final = 0.005
+"""A bend has a smaller p, after Bonferroni's adjustment over the places where it is sought."""
+MAX_RATIO: Final = 0.5
+"""The slope on one side is at most this share of that on the other: else a straight line says it as well."""
+
+
+def find_knots(candidate: Candidate) -> list[float]:
+    """Return the places where a bend is sought, in multiples of `per`: whole streams, or hundreds of tokens."""
+    if candidate.driver not in BENDING:
+        return []
+    whole = 1.0 if candidate.driver is Driver.OWN_LOAD else 100.0 / THOUSAND
+    places = np.unique(np.rint(np.quantile(candidate.column, QUANTILES) / whole) * whole)
+    above = [float(np.mean(candidate.column > place)) for place in places]
+    return [float(place) for place, share in zip(places, above, strict=True) if MIN_SIDE <= share <= 1 - MIN_SIDE]
+
+
+def split_column(column: Floats, knot: float) -> list[Floats]:
+    """Return what of a driver lies below a knot, and what above it."""
+    return [np.minimum(column, knot), np.maximum(column - knot, 0.0)]
+
+
+def choose_knot(knots: list[float], found: list[Estimate]) -> float | None:
+    """Return the knot at which a bend is surest, given the test of each; None: at none is it sure."""
+    if not knots:
+        return None
+    best = min(range(len(knots)), key=lambda place: found[place].p)
+    return knots[best] if found[best].p * len(knots) < SURE else None
+
+
+def is_bent(below: Estimate, above: Estimate) -> bool:
+    """Return whether the slopes on both sides differ enough, beyond their intervals, to be named apart."""
+    flat, steep = sorted((below, above), key=lambda one: abs(one.value))
+    (low, high), (other_low, other_high) = flat.interval(), steep.interval()
+    return flat.value / steep.value <= MAX_RATIO and (high < other_low or other_high < low)
