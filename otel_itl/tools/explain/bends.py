@@ -9,13 +9,13 @@ import numpy as np
 from otel_itl.tools.explain.candidates import THOUSAND, Candidate
 from otel_itl.tools.explain.facts import Floats
 from otel_itl.tools.explain.findings import Driver
-from otel_itl.tools.explain.robust import Estimate
+from otel_itl.tools.explain.robust import Estimate, find_residuals
 
 BENDING: Final = frozenset({Driver.OWN_LOAD, Driver.PROMPT})
 """Drivers that may have a bend."""
-QUANTILES: Final = tuple(np.linspace(0.15, 0.85, 8))
+QUANTILES: Final = tuple(np.linspace(0.1, 0.95, 18))
 """Shares of the streams below the places where a bend is sought."""
-MIN_SIDE: Final = 0.1
+MIN_SIDE: Final = 0.05
 """Least share of the streams on either side of a bend."""
 SURE: Final = 0.005
 """A bend has a smaller p, after Bonferroni's adjustment over the places where it is sought."""
@@ -44,6 +44,26 @@ def choose_knot(knots: list[float], found: list[Estimate]) -> float | None:
         return None
     best = min(range(len(knots)), key=lambda place: found[place].p)
     return knots[best] if found[best].p * len(knots) < SURE else None
+
+
+def find_best_knot(knots: list[float], column: Floats, scale: Floats, response: Floats, basis: Floats) -> float:
+    """Return the knot with which least squares leaves least of a response.
+
+    Args:
+        knots: where a bend may be.
+        column: the driver.
+        scale: what makes a cost of it a share of the level.
+        response: of the fit.
+        basis: orthonormal columns of everything else.
+    """
+
+    def left(knot: float) -> float:
+        parts = np.column_stack([part * scale for part in split_column(column, knot)])
+        own = parts - basis @ (basis.T @ parts)
+        rest = response - basis @ (basis.T @ response)
+        return float(np.sum(find_residuals(rest, own) ** 2))
+
+    return min(knots, key=left)
 
 
 def is_bent(below: Estimate, above: Estimate) -> bool:

@@ -30,6 +30,8 @@ from otel_itl.tools.statistics.holm import adjust_p_values
 
 ALPHA = 0.02
 """A finding has a smaller p, after Holm's adjustment over everything that was tested."""
+OF_ATTRIBUTES = 0.2
+"""The part of it that all attributes share; the other drivers have the rest."""
 MIN_SHARE = 0.01
 """Least share of the variance that a finding explains."""
 MIN_CHANGE = 0.02
@@ -86,8 +88,12 @@ def _find(observations: Observations, zone: tzinfo) -> tuple[list[_Tested], list
         for model, streams in _by_model(observations.used)
     ]
     tests = [test for model in models for test in model.tests]
-    adjusted = adjust_p_values([test.p for test in tests])
-    by_test = {id(test): p for test, p in zip(tests, adjusted, strict=True)}
+    by_test = dict[int, float]()
+    # Attributes have a part of the chance of an error to themselves: many of them do not hide the other drivers.
+    for is_attribute, part in ((False, 1 - OF_ATTRIBUTES), (True, OF_ATTRIBUTES)):
+        family = [test for test in tests if (test.driver is Driver.ATTRIBUTE) is is_attribute]
+        adjusted = adjust_p_values([min(test.p / part, 1.0) for test in family])
+        by_test |= {id(test): p for test, p in zip(family, adjusted, strict=True)}
     findings = [finding for model in models for finding in model.find(by_test)]
     return models, sorted(findings, key=lambda finding: -finding.share_of_variance)
 

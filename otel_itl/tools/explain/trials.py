@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from otel_itl.tools.explain.attributes import find_attributes
-from otel_itl.tools.explain.bends import choose_knot, find_knots, is_bent, split_column
+from otel_itl.tools.explain.bends import choose_knot, find_best_knot, find_knots, is_bent, split_column
 from otel_itl.tools.explain.calendar import can_search, find_window
 from otel_itl.tools.explain.candidates import (
     THOUSAND,
@@ -40,6 +40,8 @@ MIN_STREAMS = 60
 MIN_PER_LEVEL = 20
 """Streams for each level of time that is adjusted for."""
 MAX_WINDOWS = 2
+ROUNDS = 3
+"""Fits in which a bend is moved."""
 MAX_ATTRIBUTES = 6
 """Values of attributes that are tested beside all other drivers."""
 MAX_CHANCE = 0.05
@@ -115,8 +117,8 @@ class Trials:
         length = [] if is_even else [tokens / THOUSAND]
         self._constant = np.column_stack([np.ones(len(facts)), *length])
         """Not of interest: of a longer answer more of the tokens come late."""
-        rejected = self._choose_attributes([one for one in side_by_side if one.attribute is not None])
-        fit, windows = self._find_windows(random)
+        fit, rejected = self._choose_attributes([one for one in side_by_side if one.attribute is not None])
+        fit, windows = self._find_windows(fit, random)
         sure = [one for one in windows if one.p <= SURE]
         within_days = self._test_within_days(fit, sure)
         fit, bent = self._bend(fit, sure, within_days)
@@ -165,29 +167,35 @@ class Trials:
         return float(np.exp(self.log_latency.mean()))
 
     def _make_loads(self, runs: Runs | None) -> list[Floats]:
-        """Make columns that stand for an own load: one for each run, else a line and its square."""
+        """Make columns that stand for an own load: one for each run, else a line and its square. Their mean is 0."""
         if runs is not None:
-            return list(_dummies(runs.number).T)
-        return [self.own_load, self.own_load**2] if np.ptp(self.own_load) > MIN_SPREAD else []
+            return [_center(column) for column in _dummies(runs.number).T]
+        return [_center(self.own_load**power) for power in (1, 2)] if np.ptp(self.own_load) > MIN_SPREAD else []
 
-    def _choose_attributes(self, candidates: Sequence[Candidate]) -> list[Trial]:
-        """Add the values of attributes that matter to what is tested beside each other, the surest first.
+    def _choose_attributes(self, candidates: Sequence[Candidate]) -> tuple[Fit, list[Trial]]:
+        """Add the values and changes of attributes that matter to what is tested beside each other, the surest first.
 
         Many attributes say the same: a host, its zone, its cluster. So each is tested beside those that were added
-        before, and the tests of all others, which this returns, count in the adjustment for what was examined.
+        before, and the tests of all others count in the adjustment for what was examined.
+
+        Returns:
+            The fit with those that were added, and the tests of all others.
         """
-        left, found = list(candidates), list[Estimate]()
-        for _ in range(MAX_ATTRIBUTES + 1):
-            found = estimate_alone(self._regress(self._fit([]), [], left)) if left else []
-            best = min(range(len(left)), key=lambda number: found[number].p, default=None)
-            if (
-                best is None
-                or found[best].p * len(candidates) >= MAX_CHANCE
-                or len(left) <= len(candidates) - MAX_ATTRIBUTES
-            ):
+        fit = self._fit([])
+        steps = [(one, self._compare_sides(fit, [], one)) for one in self._steps if one.attribute is not None]
+        doubtful = [trial for _, trial in steps if trial is not None and trial.p * len(steps) >= MAX_CHANCE]
+        for one in [one for one, trial in steps if trial is None or any(trial is other for other in doubtful)]:
+            self._steps = [other for other in self._steps if other is not one]
+        left, fit = list(candidates), self._fit([]) if steps else fit
+        found = estimate_alone(self._regress(fit, [], left)) if left else []
+        while left and len(candidates) - len(left) < MAX_ATTRIBUTES:
+            best = min(range(len(left)), key=lambda number: found[number].p)
+            if found[best].p * len(candidates) >= MAX_CHANCE:
                 break
             self._side_by_side.append(left.pop(best))
-        return [make_trial(one, estimate) for one, estimate in zip(left, found, strict=True)]
+            fit = self._fit([])
+            found = estimate_alone(self._regress(fit, [], left)) if left else []
+        return fit, [*doubtful, *(make_trial(one, estimate) for one, estimate in zip(left, found, strict=True))]
 
     def _test_within_days(self, fit: Fit, windows: Sequence[Trial]) -> list[Trial]:
         """Test what varies within days: all that adds, and all that answers side by side."""
@@ -205,6 +213,7 @@ class Trials:
                 self._knots |= self._find_knot(fit, windows, one)
         if not self._knots:
             return fit, trials
+        self._move_knots(windows)
         tested = [*self._adding, *self._side_by_side]
         while self._knots:
             fit = self._fit(windows)
@@ -234,6 +243,17 @@ class Trials:
             made.append(replace(trial, contribution=contribution, bend=bend))
         return made
 
+    def _move_knots(self, windows: Sequence[Trial]) -> None:
+        """Move bends to where they fit best: a straight line shows that there is one, and less well where."""
+        for _ in range(ROUNDS):
+            fit = self._fit(windows)
+            for one in [one for one in self._adding if one.name in self._knots]:
+                before = self._adding[: self._adding.index(one)]
+                column = self._constant.shape[1] + sum(len(self._split(other)) for other in before)
+                others = np.delete(fit.design, [column, column + 1], axis=1)
+                best = find_best_knot(find_knots(one), one.column, fit.design[:, 0], fit.response, span(others))
+                self._knots[one.name] = best
+
     def _find_knot(self, fit: Fit, windows: Sequence[Trial], one: Candidate) -> dict[str, float]:
         """Return where a cost has a bend, by its name; empty: nowhere."""
         knots = find_knots(one)
@@ -254,10 +274,9 @@ class Trials:
         lengths = fit.design[:, 1:width] @ fit.coefficients[1:width]
         return compare_runs(runs, fit.log_latency - others - _center(lengths))
 
-    def _find_windows(self, random: np.random.Generator) -> tuple[Fit, list[Trial]]:
+    def _find_windows(self, fit: Fit, random: np.random.Generator) -> tuple[Fit, list[Trial]]:
         """Find the windows one after the other; returns the last fit, and the test of each window."""
         windows: list[Trial] = []
-        fit = self._fit(windows)
         while can_search(self.facts) and len(windows) < MAX_WINDOWS:
             load = [one.column**2 for one in self._adding if one.driver is Driver.OWN_LOAD]
             columns = np.column_stack([*self._columns_beside(fit, windows), *load])
