@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from otel_itl.tools.explain.candidates import THOUSAND, Candidate
+from otel_itl.tools.explain.candidates import THOUSAND, Candidate, Trial, make_cost
 from otel_itl.tools.explain.facts import Floats
-from otel_itl.tools.explain.findings import Driver
+from otel_itl.tools.explain.findings import Bend, Driver
 from otel_itl.tools.explain.robust import Estimate, find_residuals
 
 BENDING: Final = frozenset({Driver.OWN_LOAD, Driver.PROMPT})
@@ -71,3 +73,11 @@ def is_bent(below: Estimate, above: Estimate) -> bool:
     flat, steep = sorted((below, above), key=lambda one: abs(one.value))
     (low, high), (other_low, other_high) = flat.interval(), steep.interval()
     return flat.value / steep.value <= MAX_RATIO and (high < other_low or other_high < low)
+
+
+def bend_trial(trial: Trial, knot: float, found: Sequence[Estimate]) -> Trial:
+    """Return the test of a cost with its bend, given the estimates below and above it."""
+    candidate, (below, above) = trial.candidate, found
+    low, high = split_column(candidate.column, knot)
+    bend = Bend(knot * (candidate.per or 1.0), make_cost(candidate, below), make_cost(candidate, above))
+    return replace(trial, contribution=below.value * low + above.value * high, bend=bend)

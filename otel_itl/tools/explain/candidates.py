@@ -187,6 +187,8 @@ def _difference(values: Floats, is_inside: Bools) -> float:
 
 def leave_out_twins(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Leave out a candidate that cannot be distinguished from one before it, of which it becomes a twin."""
+    if not candidates:
+        return []
     alike = abs(np.atleast_2d(np.corrcoef([one.column for one in candidates]))) >= MAX_CORRELATION
     kept: dict[int, Candidate] = {}
     for number, one in enumerate(candidates):

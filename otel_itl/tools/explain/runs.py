@@ -9,8 +9,10 @@ import numpy as np
 from scipy import stats
 from scipy.ndimage import median_filter
 
+from otel_itl.tools.explain.candidates import Candidate, Trial, make_trial
 from otel_itl.tools.explain.facts import Facts, Floats, Integers, mean_by
-from otel_itl.tools.explain.robust import Estimate
+from otel_itl.tools.explain.findings import Driver
+from otel_itl.tools.explain.robust import Estimate, find_residuals
 
 MIN_RUNS: Final = 5
 """Runs, below which those of one load differ by chance in a way that nothing shows."""
@@ -21,6 +23,28 @@ MIN_COVERED: Final = 0.8
 """Share of the streams that runs have; else there are none."""
 WINDOW: Final = 7
 """Streams in a row of which the middle load is that of a run."""
+
+
+MIN_WITHIN = 0.5
+"""Share of the variance of the own load that hours and blocks of time leave, below which it is not tested.
+
+Whole runs at one load leave little more than their first and last streams, which are no comparison of loads.
+"""
+MIN_ALIKE = 0.5
+"""Least correlation, within hours and blocks, of the own load at the usual pace with that which was seen."""
+
+
+def varies_within(facts: Facts, times: Floats) -> bool:
+    """Return whether the own load varies within the same hour and block of time, and not only between runs.
+
+    Args:
+        facts: the streams.
+        times: columns of hours and of blocks of time.
+    """
+    loads = np.column_stack([facts.load_mean, facts.load_seen])
+    left = find_residuals(loads, np.column_stack([np.ones(len(loads)), times]))
+    is_within = np.var(left, axis=0) >= MIN_WITHIN * np.var(loads, axis=0)
+    return bool(is_within.all() and np.corrcoef(left.T)[0, 1] >= MIN_ALIKE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +99,10 @@ def compare_runs(runs: Runs, log_latency: Floats) -> RunComparison:
     spread = float(np.sqrt(np.sum(left**2) / (len(latencies) - 2)))
     found = Estimate(float(line.slope), float(line.stderr), len(latencies) - 1)
     return RunComparison(runs, latencies, found, spread)
+
+
+def make_run_trial(found: RunComparison, facts: Facts) -> Trial:
+    """Make the test of the own load over whole runs; a stream that is in none has the load that was seen."""
+    levels = np.where(found.runs.number >= 0, found.runs.levels[found.runs.number], facts.load_seen)
+    count = len(found.latencies)
+    return make_trial(Candidate(driver=Driver.OWN_LOAD, column=levels, per=1.0, adds=True, runs=count), found.estimate)

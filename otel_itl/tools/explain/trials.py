@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from otel_itl.tools.explain.attributes import find_attributes
-from otel_itl.tools.explain.bends import choose_knot, find_best_knot, find_knots, is_bent, split_column
+from otel_itl.tools.explain.bends import bend_trial, choose_knot, find_best_knot, find_knots, is_bent, split_column
 from otel_itl.tools.explain.calendar import can_search, find_window
 from otel_itl.tools.explain.candidates import (
     THOUSAND,
@@ -16,11 +15,11 @@ from otel_itl.tools.explain.candidates import (
     Trial,
     leave_out_twins,
     make_candidates,
-    make_cost,
     make_trial,
 )
-from otel_itl.tools.explain.facts import MIN_SPREAD, Facts, Floats, Integers, mean_by
-from otel_itl.tools.explain.findings import Bend, Driver, Target
+from otel_itl.tools.explain.facts import MIN_SPREAD, Facts, Floats
+from otel_itl.tools.explain.findings import Driver, Target
+from otel_itl.tools.explain.levels import center, find_block_means, make_dummies, merge_levels
 from otel_itl.tools.explain.position import estimate_position
 from otel_itl.tools.explain.robust import (
     Estimate,
@@ -33,12 +32,10 @@ from otel_itl.tools.explain.robust import (
     fit_robustly,
     span,
 )
-from otel_itl.tools.explain.runs import RunComparison, Runs, compare_runs, find_runs
+from otel_itl.tools.explain.runs import RunComparison, Runs, compare_runs, find_runs, make_run_trial, varies_within
 
 MIN_STREAMS = 60
 """Streams of one model, below which nothing is tested."""
-MIN_PER_LEVEL = 20
-"""Streams for each level of time that is adjusted for."""
 MAX_WINDOWS = 2
 ROUNDS = 3
 """Fits in which a bend is moved."""
@@ -48,16 +45,7 @@ MAX_CHANCE = 0.05
 """Largest p of such a value by itself, after Bonferroni's adjustment over all of them."""
 SURE = 0.01
 """A window with a smaller p is adjusted for in the tests of the others."""
-SIDE_BLOCKS = 8
-"""Blocks of time on either side of a moment that are compared."""
 MIN_SIDE_BLOCKS = 3
-MIN_WITHIN = 0.5
-"""Share of the variance of the own load that hours and blocks of time leave, below which it is not tested.
-
-Whole runs at one load leave little more than their first and last streams, which are no comparison of loads.
-"""
-MIN_ALIKE = 0.5
-"""Least correlation, within hours and blocks, of the own load at the usual pace with that which was seen."""
 
 
 def run_trials(
@@ -87,25 +75,20 @@ class Trials:
     """
 
     def __init__(
-        self,
-        facts: Facts,
-        target: Target,
-        latency: Floats,
-        random: np.random.Generator,
-        attribute: str | None,
+        self, facts: Facts, target: Target, latency: Floats, random: np.random.Generator, attribute: str | None
     ) -> None:
         self.facts, self.target, self._latency = facts, target, latency
         self.position = estimate_position(facts) if target is Target.ITL else None
-        self._hours = _dummies(_merge(facts.hour))
-        self._blocks = _dummies(_merge(facts.block))
-        examines_load = self._has_loads_within_blocks()
+        self._hours = make_dummies(merge_levels(facts.hour))
+        self._blocks = make_dummies(merge_levels(facts.block))
+        examines_load = varies_within(facts, np.column_stack([self._hours, self._blocks]))
         runs = None if examines_load else find_runs(facts)
         self._loads = [] if examines_load else self._make_loads(runs)
         """Columns of an own load that is not tested within blocks: what goes with it is no driver's."""
         own = make_candidates(facts, target, latency, examines_load=examines_load)
         self.attributes = find_attributes(facts, attribute)
         """The candidates of attributes, and why others have none."""
-        self._candidates = leave_out_twins([*own, *self.attributes.candidates]) if own else self.attributes.candidates
+        self._candidates = leave_out_twins([*own, *self.attributes.candidates])
         self._adding = [one for one in self._candidates if one.adds]
         self._steps = [one for one in self._candidates if one.has_moment]
         side_by_side = [one for one in self._candidates if not one.adds and not one.has_moment]
@@ -129,7 +112,7 @@ class Trials:
             *rejected,
             *(trial for one in self._steps if (trial := self._compare_sides(fit, sure, one)) is not None),
             *windows,
-            *([] if self.runs is None else [_make_run_trial(self.runs, facts)]),
+            *([] if self.runs is None else [make_run_trial(self.runs, facts)]),
         ]
         self.variance = float(np.var(np.log(latency)))
         self.residuals = fit.response - fit.design @ fit.coefficients
@@ -143,13 +126,6 @@ class Trials:
     def twins(self) -> dict[str, str]:
         """What was left out → the driver or attribute that it varies together with."""
         return {twin: candidate.name for candidate in self._candidates for twin in candidate.twins}
-
-    def _has_loads_within_blocks(self) -> bool:
-        """Return whether the own load varies within the same hour and block of time, and not only between runs."""
-        loads = np.column_stack([self.facts.load_mean, self.facts.load_seen])
-        left = find_residuals(loads, np.column_stack([np.ones(len(loads)), self._hours, self._blocks]))
-        is_within = np.var(left, axis=0) >= MIN_WITHIN * np.var(loads, axis=0)
-        return bool(is_within.all() and np.corrcoef(left.T)[0, 1] >= MIN_ALIKE)
 
     @property
     def tested_attributes(self) -> list[str]:
@@ -169,8 +145,8 @@ class Trials:
     def _make_loads(self, runs: Runs | None) -> list[Floats]:
         """Make columns that stand for an own load: one for each run, else a line and its square. Their mean is 0."""
         if runs is not None:
-            return [_center(column) for column in _dummies(runs.number).T]
-        return [_center(self.own_load**power) for power in (1, 2)] if np.ptp(self.own_load) > MIN_SPREAD else []
+            return [center(column) for column in make_dummies(runs.number).T]
+        return [center(self.own_load**power) for power in (1, 2)] if np.ptp(self.own_load) > MIN_SPREAD else []
 
     def _choose_attributes(self, candidates: Sequence[Candidate]) -> tuple[Fit, list[Trial]]:
         """Add the values and changes of attributes that matter to what is tested beside each other, the surest first.
@@ -228,20 +204,12 @@ class Trials:
 
     def _make_bent(self, trials: Sequence[Trial], estimates: Sequence[list[Estimate]]) -> list[Trial]:
         """Return tests with their bends; what is straight is tested beside them anew."""
-        made = []
-        for trial, found in zip(trials, estimates, strict=True):
-            one = trial.candidate
-            if len(found) == 1:
-                made.append(make_trial(one, found[0]))
-                continue
-            parts = split_column(one.column, self._knots[one.name])
-            contribution = sum(
-                (side.value * part for side, part in zip(found, parts, strict=True)), np.zeros(len(parts[0]))
-            )
-            below, above = (make_cost(one, side) for side in found)
-            bend = Bend(self._knots[one.name] * (one.per or 1.0), below, above)
-            made.append(replace(trial, contribution=contribution, bend=bend))
-        return made
+        return [
+            make_trial(trial.candidate, found[0])
+            if len(found) == 1
+            else bend_trial(trial, self._knots[trial.candidate.name], found)
+            for trial, found in zip(trials, estimates, strict=True)
+        ]
 
     def _move_knots(self, windows: Sequence[Trial]) -> None:
         """Move bends to where they fit best: a straight line shows that there is one, and less well where."""
@@ -269,10 +237,10 @@ class Trials:
             return None
         width = self._constant.shape[1]
         others = sum(
-            (_center(one.contribution * (fit.design[:, 0] if one.candidate.adds else 1.0)) for one in trials), 0.0
+            (center(one.contribution * (fit.design[:, 0] if one.candidate.adds else 1.0)) for one in trials), 0.0
         )
         lengths = fit.design[:, 1:width] @ fit.coefficients[1:width]
-        return compare_runs(runs, fit.log_latency - others - _center(lengths))
+        return compare_runs(runs, fit.log_latency - others - center(lengths))
 
     def _find_windows(self, fit: Fit, random: np.random.Generator) -> tuple[Fit, list[Trial]]:
         """Find the windows one after the other; returns the last fit, and the test of each window."""
@@ -370,7 +338,9 @@ class Trials:
         columns = np.column_stack([step.column, *self._columns_beside(fit, windows, step)])
         coefficient = np.linalg.lstsq(columns, fit.response, rcond=None)[0][0]
         partial = find_residuals(fit.response, columns) + coefficient * step.column
-        before, after = (_means(partial[rows], self.facts.block[rows]) for rows in (change.is_before, change.is_after))
+        before, after = (
+            find_block_means(partial[rows], self.facts.block[rows]) for rows in (change.is_before, change.is_after)
+        )
         if min(len(before), len(after)) < MIN_SIDE_BLOCKS:
             return None
         standard_error = float(np.sqrt(np.var(before, ddof=1) / len(before) + np.var(after, ddof=1) / len(after)))
@@ -378,39 +348,3 @@ class Trials:
         alone = np.var(find_residuals(step.column, columns[:, 1:]))
         shared = float(np.sqrt(np.var(step.column) / alone)) if alone > 0 else 1.0
         return make_trial(step, found._replace(standard_error=found.standard_error * shared))
-
-
-def _make_run_trial(found: RunComparison, facts: Facts) -> Trial:
-    """Make the test of the own load over whole runs; a stream that is in none has the load that was seen."""
-    levels = np.where(found.runs.number >= 0, found.runs.levels[found.runs.number], facts.load_seen)
-    count = len(found.latencies)
-    return make_trial(Candidate(driver=Driver.OWN_LOAD, column=levels, per=1.0, adds=True, runs=count), found.estimate)
-
-
-def _center(values: Floats) -> Floats:
-    return np.asarray(values - values.mean())
-
-
-def _merge(levels: Integers) -> Integers:
-    """Join neighbouring levels, such as hours or days, until each has enough streams."""
-    values, numbers, counts = np.unique(levels, return_inverse=True, return_counts=True)
-    joined, inside = np.zeros(len(values), dtype=np.intp), 0
-    for index in range(1, len(values)):
-        inside += counts[index - 1]
-        is_full = inside >= MIN_PER_LEVEL and counts[index:].sum() >= MIN_PER_LEVEL
-        joined[index] = joined[index - 1] + is_full
-        inside = 0 if is_full else inside
-    return joined[numbers]
-
-
-def _dummies(levels: Integers) -> Floats:
-    """Return a column for each level but the first."""
-    return np.asarray(levels[:, None] == np.unique(levels)[1:], dtype=np.float64)
-
-
-def _means(values: Floats, blocks: Integers) -> Floats:
-    """Return the means of up to `SIDE_BLOCKS` groups of neighbouring blocks, each with about as many streams."""
-    _, numbers, counts = np.unique(blocks, return_inverse=True, return_counts=True)
-    middle = np.cumsum(counts) - counts / 2
-    groups = min(SIDE_BLOCKS, len(counts))
-    return mean_by((middle * groups / len(values)).astype(np.intp)[numbers], values)

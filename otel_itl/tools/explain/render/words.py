@@ -78,8 +78,8 @@ def _describe_bend(finding: Finding, bend: Bend) -> str:
     """Return from where on a cost is that, and what it is up to there, as the end of a sentence."""
     below = format_amount(bend.below)
     unit = "" if finding.driver is Driver.OWN_LOAD else " prompt tokens"
-    size = f"{below.size} {'less' if below.is_negative else 'more'} ({below.interval})"
-    return f" from about {bend.at:,.0f}{unit} on, and up to there {size}"
+    size = f"{below.size}{' less' if below.is_negative else ''} ({below.interval})"
+    return f" from about {bend.at:,.0f}{unit} on, and {size} up to there"
 
 
 def describe_undecided(finding: Finding, explanation: Explanation) -> str:
