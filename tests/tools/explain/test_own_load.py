@@ -59,7 +59,7 @@ def test_hours_are_not_named_for_the_own_load_that_they_have() -> None:
     for day in range(14):
         for hour in range(7, 20):
             load = 6 if 9 <= hour < 11 else 1
-            for start in range(0, 3_000, 300):
+            for start in range(0, 3_000, 600):
                 for number in range(load):
                     one = FEEDBACK[0].simulate(np.random.default_rng(3)).used[0] if not used else used[0]
                     pace = 0.02 * (1 + 0.3 * (load - 1)) * float(random.lognormal(0, 0.1))
