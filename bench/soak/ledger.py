@@ -15,6 +15,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 
 import otel_itl
+from bench.soak.stalls import POLICY
 from otel_itl import Stall
 
 SAMPLE_SECONDS: Final = 0.5
@@ -74,7 +75,7 @@ class Ledger(SpanProcessor):
 
     def open(self, on_stall: Callable[[Stall], object]) -> None:
         """Start to measure streams, to collect metrics and to sample the memory."""
-        otel_itl.instrument(tracer_provider=self._tracers, meter_provider=self._meters, on_stall=on_stall)
+        otel_itl.instrument(stall=POLICY, tracer_provider=self._tracers, meter_provider=self._meters, on_stall=on_stall)
         self._sampler.start()
 
     def close(self) -> None:

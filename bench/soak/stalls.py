@@ -7,11 +7,12 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Final, NamedTuple
 
-from otel_itl import Stall
+from otel_itl import Stall, StallPolicy
 
 SECOND: Final = 1_000_000_000
 THRESHOLD_SECONDS: Final = 2.0
-"""After how long a wait is a stall: the default of `StallPolicy.next_token`."""
+"""After how long a wait is a stall. On a machine this busy a stream of few chunks may have any pace."""
+POLICY: Final = StallPolicy(next_token=THRESHOLD_SECONDS, relative=None)
 MAX_DELAY_SECONDS: Final = 0.25
 """How long a report may take after the threshold, without the time in which no thread that was due ran."""
 

@@ -13,11 +13,13 @@ from bench.overhead.tables import NONE, spread, table
 from bench.page import replace_section
 from bench.stalls.chunks import POLICIES, spent
 from bench.stalls.crowd import GAP, Found, crowds, watched
+from bench.stalls.rhythms import PLANTED, RULES, rows
 from otel_itl.core.percentiles import percentile
 
 SECTION = "stalls"
 STREAMS, STALLING = 2_000, 50
 SECONDS, CHUNKS, ROUNDS = 15.0, 5_000, 40
+RHYTHM_STREAMS = 100
 
 _CROWD = """\
 Streams of one process on one event loop. Each yields a chunk every {gap} s; a stalling one yields a chunk and is silent
@@ -35,6 +37,12 @@ CPU time of the reading thread per chunk of one `observe()`d stream of {chunks:,
 included: {rounds} rounds, each in a random order. A sample is repeated if a fixed piece of work beside it shows that
 the machine was disturbed. *÷ off*: divided by `stall=None` in the same round. Median (lowest…highest)."""
 
+_RHYTHMS = """\
+Streams of 300 chunks whose gaps are drawn, {streams} of each rhythm, judged by {rules}, in this order.
+*Disturbed*: the share of the streams that have a stall although none was planted. *Found*: the share in which a silence
+of that length that was planted at a random place is a stall. What disturbs a fast stream are gaps of a second and more,
+which its reader sees as well. In a slow one 2 or 4 s are no stall to find."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print the tables."""
@@ -43,21 +51,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         del os.environ[name]  # every run has the same providers
     seconds, chunks, rounds = (1.0, 500, 2) if options.quick else (SECONDS, CHUNKS, ROUNDS)
     streams, stalling = (40, 4) if options.quick else (STREAMS, STALLING)
+    rhythm_streams = 4 if options.quick else RHYTHM_STREAMS
     _, python, hardware = machine.described(())
     head = "\n".join(f"* {line}" for line in ("`python -m bench.stalls`", python, hardware))
     found = {crowd: watched(crowd, seconds) for crowd in crowds(streams, stalling)}
-    rows = [
+    crowd_rows = [
         [crowd.name, f"{crowd.streams:,}", str(crowd.stalling), *_figures(result)] for crowd, result in found.items()
     ]
     header = ("", "streams", "stalling", "watchdog", "process", "stalls reported", "late: p50", "p99", "max", "machine")
     text = f"{head}\n\n" + "\n".join(
         [
-            table("CPU time of the watchdog, as a share of a core", _CROWD.format(gap=GAP), header, rows),
+            table("CPU time of the watchdog, as a share of a core", _CROWD.format(gap=GAP), header, crowd_rows),
             table(
                 "CPU time per chunk",
                 _CHUNKS.format(chunks=chunks, rounds=rounds),
                 ("", "ns/chunk", "÷ off"),
                 _chunk_rows(spent(chunks, rounds)),
+            ),
+            table(
+                "How often a threshold is right",
+                _RHYTHMS.format(streams=rhythm_streams, rules=", ".join(RULES)),
+                ("", *(f"disturbed: {rule}" for rule in RULES), *(f"{silence:g} s found" for silence in PLANTED)),
+                rows(rhythm_streams),
             ),
         ]
     )

@@ -15,7 +15,7 @@ from otel_itl import StallPolicy
 POLICIES: Final[dict[str, StallPolicy | None]] = {
     "`stall=None`": None,
     "the default": StallPolicy(),
-    "`relative=20`": StallPolicy(relative=20),
+    "`relative=None`": StallPolicy(relative=None),
     "`abort_after=60`": StallPolicy(abort_after=60),
     "`stall=None`, again": None,
 }

@@ -35,7 +35,7 @@ class Crowd:
     def threshold(self) -> float:
         """Return the seconds of silence after which a stream of the crowd has stalled."""
         policy = StallPolicy() if self.policy is None else self.policy
-        return 2.0 if policy.next_token is None else policy.next_token
+        return 1.0 if policy.next_token is None else policy.next_token
 
 
 class Found(NamedTuple):
@@ -131,12 +131,12 @@ async def _read(stream: AsyncIterator[str], model: str) -> None:
 def crowds(streams: int, stalling: int) -> list[Crowd]:
     """Return the crowds that are compared."""
     default = StallPolicy()
-    relative = replace(default, relative=20)
+    # A stream that is silent again and again has no other pace.
+    fixed = replace(default, relative=None)
     return [
         Crowd("idle: no stream open", 0, 0, default),
         Crowd("none stalls", streams, 0, default),
-        Crowd("some stall", streams, stalling, default),
-        Crowd("none stalls, `relative=20`", streams, 0, relative),
-        Crowd("some stall, `relative=20`", streams, stalling, relative),
+        Crowd("none stalls, `relative=None`", streams, 0, fixed),
+        Crowd("some stall, `relative=None`", streams, stalling, fixed),
         Crowd("`stall=None`", streams, stalling, None),
     ]

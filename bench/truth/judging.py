@@ -19,7 +19,7 @@ a chunk take 0.4 to 0.9 ms at least. Most of it cancels out between two chunks; 
 more here. And an uncertainty below 1 ms or 1 % of its figure is not emitted.
 """
 SILENCE_SECONDS: Final = 2.0
-"""From here on a silence on the wire has to be reported as a stall: the default threshold."""
+"""From here on a silence on the wire has to be reported as a stall, whatever the pace of the stream."""
 
 FIGURES: Final = ("TTFT", "p99", "TPOT")
 _ATTRIBUTES: Final = {

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import otel_itl
 from bench.truth.callers import Caller, Read
-from bench.truth.judging import Emitted, Reported
+from bench.truth.judging import SILENCE_SECONDS, Emitted, Reported
+from otel_itl import StallPolicy
 from otel_itl.testing import capture_telemetry
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def read_row(pipe: Connection, work: Work) -> None:
     """
     with capture_telemetry() as captured:
         otel_itl.instrument(
+            stall=StallPolicy(next_token=SILENCE_SECONDS, relative=None),
             tracer_provider=captured.tracer_provider,
             meter_provider=captured.meter_provider,
             logger_provider=captured.logger_provider,

@@ -16,7 +16,7 @@ from bench.truth.tls import MISSING as MISSING_TLS
 from otel_itl.testing import Script, chat
 
 SILENCE: Final = (2.2, 5.0)
-"""Shortest and longest silence (s) on the wire: above the threshold of a stall, which is 2 s."""
+"""Shortest and longest silence (s) on the wire: above the threshold of a stall, which is 2 s here."""
 HELD_SECONDS: Final = 3.0
 """How long a caller that makes a silence itself lets its streams wait."""
 

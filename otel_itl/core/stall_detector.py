@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from operator import sub
 from statistics import median
 from typing import Final, NamedTuple
 
@@ -12,8 +12,10 @@ from otel_itl.core.request import Request
 from otel_itl.core.stalls import RECOVERED, Cause, Phase, Stall, StallPolicy
 from otel_itl.core.timeline import OUTPUT, SECOND, Kind, Outcome, Timeline
 
-MEDIAN_INTERVAL, MEDIAN_WINDOW = 16, 256
-"""The running median of the gaps is renewed every 16 chunks, over the last 256 chunks."""
+PACE_WINDOW = 256
+"""The pace of a stream is the median wait for this many chunks, the last ones."""
+SHORTEST_WAIT = SECOND // 1_000
+"""A chunk that was there sooner (ns) came in one burst with the chunk before: it took no wait of its own."""
 
 _KIND_MASK = 0xFF
 _KEEP_ALIVE: Final = frozenset({int(Kind.PING), int(Kind.EMPTY)})
@@ -55,7 +57,7 @@ class StallDetector:
     """
 
     __slots__ = (
-        "_after", "_arrived", "_asked", "_began", "_codes", "_is_alive", "_median_at", "_median_gap", "_min_threshold",
+        "_after", "_arrived", "_asked", "_began", "_codes", "_is_alive", "_is_pace_asked", "_min_threshold",
         "_next", "_phase", "_policy", "_requested", "_waited", "is_held", "next_check", "threshold",
         "time_left",
     )  # fmt: skip
@@ -76,11 +78,10 @@ class StallDetector:
         self._began = requested
         self._waited = 0
         self._is_alive = False
-        self._median_gap: float | None = None
-        self._median_at = 0
         self._phase = Phase.FIRST_TOKEN
-        self.threshold = policy.find_threshold(self._phase)
-        """The threshold in force (ns)."""
+        self._is_pace_asked = False
+        self.threshold = policy.find_fixed_threshold(self._phase)
+        """The threshold in force (ns). The pace of the stream counts from the moment on in which it can matter."""
         self.is_held = False
         """The last check found that the consumer waits for nothing: no silence grows until it asks."""
         self._min_threshold = policy.min_threshold
@@ -104,7 +105,7 @@ class StallDetector:
         waited = self._waited + self._response_wait(now, headers)
         if is_pulling:
             waited += max(now - self._asked[chunks], 0)
-        if waited >= self.threshold:
+        if self._is_stall(waited):
             found.append(self._silence(now, waited, is_over=is_over))
         self.is_held = not is_pulling and waited < self.threshold and (bool(self._asked) or headers is not None)
         # The next silence may have a shorter threshold than this one, and begin at once.
@@ -128,7 +129,7 @@ class StallDetector:
             kind = self._codes[index] & _KIND_MASK
             if kind & OUTPUT:
                 waited = self._waited + self._response_wait(now, headers)
-                if waited >= self.threshold:
+                if self._is_stall(waited):
                     yield self._silence(self._arrived[index], waited, is_over=True)
                 self._start_silence(index)
             else:
@@ -157,11 +158,23 @@ class StallDetector:
         self._waited = 0
         self._is_alive = False
         self._phase = find_phase(self._codes[index])
-        mark = (index + 1) // MEDIAN_INTERVAL * MEDIAN_INTERVAL
-        if mark != self._median_at and self._policy.relative is not None:
-            window = self._arrived[max(mark - MEDIAN_WINDOW, 0) : mark]
-            self._median_gap, self._median_at = median(after - before for before, after in pairwise(window)), mark
-        self.threshold = self._policy.find_threshold(self._phase, self._median_gap)
+        self._is_pace_asked = False
+        self.threshold = self._policy.find_fixed_threshold(self._phase)
+
+    def _is_stall(self, waited: int) -> bool:
+        """Return whether a wait (ns) since the last output chunk is a stall; few waits are worth finding the pace."""
+        if waited >= self.threshold and not self._is_pace_asked:
+            self._is_pace_asked = True
+            self.threshold = self._policy.find_threshold(self._phase, self._find_pace())
+        return waited >= self.threshold
+
+    def _find_pace(self) -> float | None:
+        """Return the median wait (ns) for the last chunks up to the silence; None: it has not waited yet."""
+        end = self._after + 1
+        start = max(end - PACE_WINDOW, 1)
+        waits = map(sub, self._arrived[start:end], self._asked[start:end])
+        known = [wait for wait in waits if wait >= SHORTEST_WAIT]
+        return median(known) if known else None
 
 
 def find_phase(code: int) -> Phase:

@@ -17,8 +17,8 @@ from otel_itl.core.timeline import SECOND
 
 MAX_THRESHOLD_SECONDS = 1e9
 """The longest threshold that is accepted, thirty years; None is the way to switch one off."""
-MIN_RELATIVE_THRESHOLD = SECOND // 4
-"""A multiple of the stream's own gaps is no threshold below this (ns): the median gap of a bursty stream is 0."""
+MAX_RELATIVE_THRESHOLD = 10 * SECOND
+"""A multiple of the stream's own pace asks for no longer wait than this (ns)."""
 NEVER = 1 << 62
 """The threshold (ns) of a phase in which no silence is a stall."""
 RECOVERED = "recovered"
@@ -69,9 +69,9 @@ class StallPolicy:
         first_token: before the first output chunk, counted from the request.
         reasoning: after a reasoning chunk.
         next_token: after a chunk of the answer or of a tool call.
-        relative: a multiple of the running median of the stream's own gaps, used where it is shorter than `reasoning`
-            or `next_token` (20 makes 400 ms a stall of a stream that has a chunk every 20 ms; never less than 0.25 s,
-            and not before 16 chunks).
+        relative: and this many times the stream's own pace, where that is longer than `reasoning` or `next_token`
+            (10 makes 5 s a stall of a stream that has a chunk every half second). It asks for no more than 10 s. The
+            pace is the median of the last waits for a chunk.
         abort_after: abort a stalled stream after this time. Off by default: by default nothing is changed.
 
     Raises:
@@ -80,8 +80,8 @@ class StallPolicy:
 
     first_token: float | None = 10.0
     reasoning: float | None = 10.0
-    next_token: float | None = 2.0
-    relative: float | None = None
+    next_token: float | None = 1.0
+    relative: float | None = 10.0
     abort_after: float | None = None
 
     def __post_init__(self) -> None:
@@ -100,25 +100,27 @@ class StallPolicy:
         values = {name: getattr(self, name) for name in self.__slots__}
         return ",".join(f"{name}={value:g}" for name, value in values.items() if value is not None)
 
-    def find_threshold(self, phase: Phase, median_gap: float | None = None) -> int:
-        """Return the threshold (ns) of a phase.
+    def find_fixed_threshold(self, phase: Phase) -> int:
+        """Return the threshold (ns) of a phase for a stream of any pace: no shorter wait is a stall."""
+        fixed = {Phase.FIRST_TOKEN: self.first_token, Phase.REASONING: self.reasoning, Phase.DECODE: self.next_token}
+        return _to_nanoseconds(fixed[phase])
+
+    def find_threshold(self, phase: Phase, pace: float | None) -> int:
+        """Return the threshold (ns) of a phase for a stream of one pace.
 
         Args:
             phase: what the consumer is waiting for.
-            median_gap: running median of the stream's gaps (ns); None: not known, `relative` does not apply.
+            pace: how long the stream's consumer usually waits for a chunk (ns); None: it has not waited yet.
         """
-        if phase is Phase.FIRST_TOKEN:
-            return _to_nanoseconds(self.first_token)
-        fixed = _to_nanoseconds(self.reasoning if phase is Phase.REASONING else self.next_token)
-        if self.relative is None or median_gap is None:
+        fixed = self.find_fixed_threshold(phase)
+        if phase is Phase.FIRST_TOKEN or self.relative is None or pace is None:
             return fixed
-        return min(fixed, max(int(self.relative * median_gap), MIN_RELATIVE_THRESHOLD))
+        return max(fixed, min(int(self.relative * pace), MAX_RELATIVE_THRESHOLD))
 
     @property
     def min_threshold(self) -> int:
         """The shortest threshold (ns) that any phase can have."""
-        fixed = _to_nanoseconds(min(filter(None, (self.first_token, self.reasoning, self.next_token)), default=None))
-        return fixed if self.relative is None else min(fixed, MIN_RELATIVE_THRESHOLD)
+        return min(self.find_fixed_threshold(phase) for phase in Phase)
 
 
 def _to_nanoseconds(seconds: float | None) -> int:

@@ -245,15 +245,14 @@ class StreamStallMonitor:
 
     def _is_too_short(self, stream: MonitoredStream) -> bool:
         """Return whether a stream that has ended cannot have stalled, so that it needs no detector."""
-        is_unknown = self._detector is None and self._policy.relative is None
-        return is_unknown and stream.ended - stream.requested < self._policy.min_threshold
+        return self._detector is None and stream.ended - stream.requested < self._policy.min_threshold
 
     def _find_threshold(self) -> int:
         """Return the threshold in force (ns) without a detector: that of the phase that the last output began."""
         stream = self._stream()
         codes = () if stream is None else stream.log.codes
         last = next((code for code in reversed(codes) if code & OUTPUT), None)
-        return self._policy.find_threshold(Phase.FIRST_TOKEN if last is None else find_phase(last))
+        return self._policy.find_fixed_threshold(Phase.FIRST_TOKEN if last is None else find_phase(last))
 
     def _judge(self, stream: MonitoredStream, found: list[Silence], now: int) -> _Changes:
         """Take in the silences that were found, and queue a report of each stall that begins or ends."""

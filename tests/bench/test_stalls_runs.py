@@ -14,14 +14,14 @@ ROOT = Path(__file__).resolve().parents[2]
 ROWS = (
     "idle: no stream open",
     "none stalls",
-    "some stall",
-    "none stalls, `relative=20`",
-    "some stall, `relative=20`",
+    "none stalls, `relative=None`",
+    "some stall, `relative=None`",
     "`stall=None`",
     "the default",
-    "`relative=20`",
+    "`relative=None`",
     "`abort_after=60`",
     "`stall=None`, again",
+    "800 ms, even",
 )
 
 pytestmark = [

@@ -131,7 +131,7 @@ def run(request: pytest.FixtureRequest) -> Run:
             tracer_provider=telemetry.tracer_provider,
             meter_provider=telemetry.meter_provider,
             logger_provider=logger_provider,
-            stall=StallPolicy(first_token=None, next_token=THRESHOLD, abort_after=ABORT_AFTER),
+            stall=StallPolicy(first_token=None, next_token=THRESHOLD, relative=None, abort_after=ABORT_AFTER),
             on_stall=on_stall,
         )
         asyncio.run(read_all(server.openai_url, run))

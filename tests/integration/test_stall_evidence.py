@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows when data came")
 
 ASKED: Final[Any] = [{"role": "user", "content": "hello"}]
-POLICY: Final = StallPolicy(next_token=2.0)
+POLICY: Final = StallPolicy(next_token=2.0, relative=None)
 SILENCE: Final = 3.0
 """Seconds on the wire, between the second token and the third."""
 BLOCK: Final = 2.7
@@ -212,7 +212,7 @@ with capture_telemetry() as telemetry:
         tracer_provider=telemetry.tracer_provider,
         meter_provider=telemetry.meter_provider,
         logger_provider=telemetry.logger_provider,
-        stall=otel_itl.StallPolicy(next_token=2.0),
+        stall=otel_itl.StallPolicy(next_token=2.0, relative=None),
     )
     asyncio.run(aread()) if os.environ["READER"] == "asyncio" else read()
     events = [event.attributes for event in telemetry.spans[-1].events if event.name == "itl.stall"]

@@ -39,7 +39,7 @@ PROMPT: Final = 0.25
 """Seconds after the threshold within which a stall is reported."""
 MANY: Final = 12
 """Stalls of one stream: more than are logged."""
-POLICY: Final = StallPolicy(first_token=THRESHOLD, reasoning=THRESHOLD, next_token=THRESHOLD)
+POLICY: Final = StallPolicy(first_token=THRESHOLD, reasoning=THRESHOLD, next_token=THRESHOLD, relative=None)
 DISTURBED: Final = 0.1
 """A machine that wakes a thread up so many seconds late may make a stall of its own."""
 ASKED: Any = [{"role": "user", "content": "hello"}]
@@ -667,7 +667,7 @@ def test_what_the_caller_has_not_read_yet_is_delivered_before_the_error(
 ) -> None:
     """The stream stalls and goes on; then the caller falls behind, and it is broken off."""
     told = Kept()
-    instrument(stall=StallPolicy(next_token=0.2), on_stall=told.append)
+    instrument(stall=StallPolicy(next_token=0.2, relative=None), on_stall=told.append)
     server.clear()
     server.play(reply(client, BEHIND + 3, gaps=[0.0, 0.5, *[0.0] * BEHIND]).cut() + faults.hold())
     read, error = (abehind if is_async(client) else behind)(client_of(client, server), server, told)
@@ -737,7 +737,7 @@ def states(telemetry: CapturedTelemetry) -> dict[str, float]:
 def test_streams_that_have_stalled_are_counted_apart_while_it_lasts(
     server: ScriptedServer, instrument: Instrument, captured_telemetry: CapturedTelemetry
 ) -> None:
-    instrument(stall=StallPolicy(next_token=0.2))
+    instrument(stall=StallPolicy(next_token=0.2, relative=None))
     server.clear()
     server.play(chat.reply(2, gaps=0.9))
     seen: list[dict[str, float]] = []
@@ -761,7 +761,7 @@ def test_a_stall_is_counted_when_it_begins(
     def count(_: Stall) -> None:
         counted.append([point.value for point in captured_telemetry.metrics["itl.client.stalls"]])
 
-    instrument(stall=StallPolicy(next_token=0.2), on_stall=count)
+    instrument(stall=StallPolicy(next_token=0.2, relative=None), on_stall=count)
     server.clear()
     server.play(chat.reply(2, gaps=0.6))
     with client_of("openai", server) as client:
@@ -773,7 +773,7 @@ def test_a_stream_that_is_observed_is_watched_too(
     instrument: Instrument, captured_telemetry: CapturedTelemetry
 ) -> None:
     told = Kept()
-    instrument(stall=StallPolicy(next_token=0.2), on_stall=told.append)
+    instrument(stall=StallPolicy(next_token=0.2, relative=None), on_stall=told.append)
 
     def slow() -> Iterator[str]:
         yield "a"
@@ -799,7 +799,7 @@ def test_calls_of_on_stall_that_wait_are_dropped_by_uninstrument(instrument: Ins
         yield "a"
         may_return.wait(10)
 
-    instrument(stall=StallPolicy(next_token=0.1), on_stall=block)
+    instrument(stall=StallPolicy(next_token=0.1, relative=None), on_stall=block)
     readers = [
         threading.Thread(target=list, args=(otel_itl.observe(slow(), provider="p", model=model),)) for model in "ab"
     ]
@@ -826,7 +826,7 @@ def test_a_stall_of_a_blocked_event_loop_is_the_loops(
     client: str, server: ScriptedServer, instrument: Instrument, captured_telemetry: CapturedTelemetry
 ) -> None:
     """The server sends a token every 20 ms, and the loop runs nothing for 0.7 s while the next is awaited."""
-    instrument(stall=StallPolicy(next_token=0.3))
+    instrument(stall=StallPolicy(next_token=0.3, relative=None))
     server.clear()
     server.play(reply(client, 60, gaps=0.02))
 
@@ -855,7 +855,7 @@ def test_keep_alives_behind_a_block_are_no_output_when_the_loop_has_read_them(
     server: ScriptedServer,
 ) -> None:
     """The block lasts when the silence reaches its threshold: until then it may have hidden a token."""
-    instrument(stall=StallPolicy(next_token=1.0, abort_after=abort_after))
+    instrument(stall=StallPolicy(next_token=1.0, relative=None, abort_after=abort_after))
     server.clear()
     silence = [chat.ping(after=0.2) for _ in range(20)]
     server.play(chat.reply(4, gaps=[0.05, 0.05, 0.05]).insert(2, *silence))
@@ -946,7 +946,7 @@ with capture_telemetry() as telemetry:
         tracer_provider=telemetry.tracer_provider,
         meter_provider=telemetry.meter_provider,
         logger_provider=telemetry.logger_provider,
-        stall=otel_itl.StallPolicy(next_token=0.5),
+        stall=otel_itl.StallPolicy(next_token=0.5, relative=None),
         slo=otel_itl.SLO(ttft=5, itl=4),
     )
     client = openai.OpenAI()
@@ -1005,7 +1005,7 @@ with capture_telemetry() as telemetry:
         tracer_provider=telemetry.tracer_provider,
         meter_provider=telemetry.meter_provider,
         logger_provider=telemetry.logger_provider,
-        stall=otel_itl.StallPolicy(next_token=0.5),
+        stall=otel_itl.StallPolicy(next_token=0.5, relative=None),
         on_stall=lambda stall: told.append(stall.request.model),
     )
     read("warm")
@@ -1050,7 +1050,7 @@ def test_a_span_of_the_official_instrumentation_gets_the_stalls(
         logger_provider=captured_telemetry.logger_provider,
     )
     try:
-        instrument(stall=StallPolicy(next_token=0.2))
+        instrument(stall=StallPolicy(next_token=0.2, relative=None))
         server.clear()
         server.play(chat.reply(2, gaps=0.6))
         with client_of("openai", server) as client:
@@ -1072,7 +1072,7 @@ STREAMS: Final = 2_000
 CONNECTED: Final = 200
 """Of these many come over connections of their own: an HTTP client's pool takes a minute to open 2,000."""
 STALLING: Final = 50
-CROWD: Final = StallPolicy(first_token=None, next_token=3.0)
+CROWD: Final = StallPolicy(first_token=None, next_token=3.0, relative=None)
 
 
 @pytest.mark.slow

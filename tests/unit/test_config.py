@@ -165,7 +165,7 @@ VARIABLES = [
     ("model_limit", "1.5", "a whole number from 1", "100"),
     ("model_limit", "9" * 5_000, "a whole number from 1", "100"),
     ("chunk_events", ",", "names, separated by commas", "()"),
-    ("stall", "2 s", f"values such as {STALL_TEXT}", "first_token=10,reasoning=10,next_token=2"),
+    ("stall", "2 s", f"values such as {STALL_TEXT}", "first_token=10,reasoning=10,next_token=1,relative=10"),
     ("slo", "gpt*=talk", SLO_TEXTS, "off"),
     ("session_from", "header:", f"{SESSION_TEXT}, or off", "None"),
 ]
@@ -198,7 +198,7 @@ def test_without_arguments_and_variables_there_are_the_defaults() -> None:
         standard_names="operation",
         model_limit=100,
         chunk_events=(),
-        stall=StallPolicy(first_token=10, reasoning=10, next_token=2, relative=None, abort_after=None),
+        stall=StallPolicy(first_token=10, reasoning=10, next_token=1, relative=10, abort_after=None),
         on_stall=None,
         slo=Objectives(),
         session_from=None,

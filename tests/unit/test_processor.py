@@ -373,7 +373,7 @@ def test_a_shutdown_records_what_is_left(telemetry: CapturedTelemetry) -> None:
 
 
 def test_a_silence_of_a_foreign_span_is_a_stall(telemetry: CapturedTelemetry) -> None:
-    span(processed(telemetry, [CHUNK], stall="next_token=0.5"), (100, 200, 900, 950), end_ms=960)
+    span(processed(telemetry, [CHUNK], stall="next_token=0.5,relative=off"), (100, 200, 900, 950), end_ms=960)
     point = found(telemetry, "itl.client.stalls")
     assert (point.value, point.attributes["itl.stall.phase"]) == (1, "decode")
 

@@ -23,7 +23,7 @@ from otel_itl.recording.watchdog import ROUNDS_BETWEEN_CLEANINGS, Watchdog
 if TYPE_CHECKING:
     from conftest import Machinery, Recording
 
-POLICY = StallPolicy(first_token=1.0, reasoning=5.0, next_token=2.0)
+POLICY = StallPolicy(first_token=1.0, reasoning=5.0, next_token=2.0, relative=None)
 ROUND = 0.1
 """Seconds between rounds."""
 

@@ -6,7 +6,6 @@ import math
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -14,14 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from otel_itl.core.stall_detector import (
-    MEDIAN_INTERVAL,
-    MEDIAN_WINDOW,
-    Silence,
-    StallDetector,
-    find_silences,
-)
-from otel_itl.core.stalls import MIN_RELATIVE_THRESHOLD, NEVER, Phase, StallPolicy
+from otel_itl.core.stall_detector import Silence, StallDetector, find_silences
+from otel_itl.core.stalls import NEVER, Phase, StallPolicy
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 
 MS = 1_000_000
@@ -29,7 +22,8 @@ SECOND = 1_000 * MS
 ANSWER, REASONING, TOOL, EMPTY = int(Kind.ANSWER), int(Kind.REASONING), int(Kind.TOOL), int(Kind.EMPTY)
 PING, ROLE, FINISH = int(Kind.PING), int(Kind.ROLE), int(Kind.FINISH)
 OUTPUT = ANSWER | REASONING | TOOL
-POLICY = StallPolicy()
+POLICY = StallPolicy(next_token=2.0, relative=None)
+"""Thresholds that do not depend on the pace of a stream."""
 
 
 @dataclass(frozen=True)
@@ -231,12 +225,12 @@ def test_a_silence_is_not_alive_by_the_pings_of_the_one_before() -> None:
 # --- Thresholds ------------------------------------------------------------------------------------------------------
 
 
-def test_the_defaults_are_ten_seconds_for_a_first_token_and_reasoning_and_two_for_the_next() -> None:
-    assert [POLICY.find_threshold(phase) / SECOND for phase in Phase] == [10.0, 10.0, 2.0]
+def test_the_defaults_are_ten_seconds_for_a_first_token_and_reasoning_and_one_for_the_next() -> None:
+    assert [StallPolicy().find_fixed_threshold(phase) / SECOND for phase in Phase] == [10.0, 10.0, 1.0]
 
 
 def test_nothing_is_broken_off_by_default() -> None:
-    assert POLICY.abort_after is None
+    assert StallPolicy().abort_after is None
 
 
 def test_none_is_never() -> None:
@@ -257,7 +251,7 @@ def test_a_value_that_is_no_finite_time_is_refused_by_name(name: str, value: Any
 
 
 def test_a_policy_reads_as_its_variable_takes_it() -> None:
-    assert str(StallPolicy(reasoning=None, relative=20)) == "first_token=10,next_token=2,relative=20"
+    assert str(StallPolicy(reasoning=None, relative=20)) == "first_token=10,next_token=1,relative=20"
 
 
 def paced(gap: int, last: int, chunks: int = 32) -> Stream:
@@ -265,27 +259,48 @@ def paced(gap: int, last: int, chunks: int = 32) -> Stream:
     return Stream(100, [(0, gap, ANSWER)] * chunks + [(0, last, ANSWER)], tail=0)
 
 
-def test_a_multiple_of_the_streams_own_pace_counts_where_it_is_shorter() -> None:
+def test_by_default_a_silence_of_a_second_is_a_stall_of_a_fast_stream() -> None:
+    assert seconds(found(paced(21, 1_960), StallPolicy())) == [("decode", 1.96)]
+
+
+def test_by_default_a_stall_is_ten_times_a_slow_streams_own_pace() -> None:
+    assert (found(paced(300, 2_999), StallPolicy()), seconds(found(paced(300, 3_000), StallPolicy()))) == (
+        [],
+        [("decode", 3.0)],
+    )
+
+
+def test_a_fixed_threshold_counts_where_the_multiple_is_shorter() -> None:
+    assert (len(found(paced(20, 999), StallPolicy())), len(found(paced(20, 1_000), StallPolicy()))) == (0, 1)
+
+
+def test_a_multiple_of_the_pace_asks_for_ten_seconds_at_most() -> None:
     relative = StallPolicy(relative=20)
-    assert (seconds(found(paced(20, 450), relative)), found(paced(20, 390), relative)) == ([("decode", 0.45)], [])
+    assert (len(found(paced(900, 9_999), relative)), len(found(paced(900, 10_000), relative))) == (0, 1)
 
 
-def test_a_fixed_threshold_counts_where_it_is_the_shorter() -> None:
-    assert seconds(found(paced(500, 2_100), StallPolicy(relative=20))) == [("decode", 2.1)]
+def test_the_wait_for_the_first_token_is_no_part_of_the_pace() -> None:
+    assert seconds(found(Stream(9_000, [(0, 20, ANSWER), (0, 1_000, ANSWER)], tail=0), StallPolicy())) == [
+        ("decode", 1.0)
+    ]
 
 
-def test_a_multiple_of_the_pace_is_no_threshold_below_a_quarter_of_a_second() -> None:
-    relative = StallPolicy(relative=20)
-    assert (len(found(paced(1, 249), relative)), len(found(paced(1, 250), relative))) == (0, 1)
+def test_the_pace_is_what_the_consumer_waited_and_not_what_it_held() -> None:
+    stream = Stream(100, [(2_000, 20, ANSWER)] * 32 + [(0, 1_000, ANSWER)], tail=0)
+    assert seconds(found(stream, StallPolicy())) == [("decode", 1.0)]
 
 
-def test_a_pace_is_known_from_sixteen_chunks_on() -> None:
-    relative = StallPolicy(relative=20)
-    assert (len(found(paced(20, 450, 15), relative)), len(found(paced(20, 450, 16), relative))) == (0, 1)
+def test_chunks_of_one_burst_do_not_count_for_the_pace() -> None:
+    bursts = [(0, 500 if index % 10 == 0 else 0, ANSWER) for index in range(80)]
+    assert found(Stream(100, [*bursts, (0, 4_900, ANSWER)], tail=0), StallPolicy()) == []
 
 
 def test_no_multiple_of_the_pace_counts_before_the_first_token() -> None:
     assert found(Stream(9_000, [(0, 20, ANSWER)] * 32, tail=0), StallPolicy(relative=20)) == []
+
+
+def test_never_stays_never_whatever_the_pace() -> None:
+    assert found(paced(20, 60_000), StallPolicy(next_token=None)) == []
 
 
 # --- While it lasts --------------------------------------------------------------------------------------------------
@@ -393,12 +408,12 @@ def _phase(stream: Stream, policy: StallPolicy, after: int) -> tuple[str, int | 
         return "first_token", _ns(policy.first_token)
     reasoning = stream.codes[after] & OUTPUT == REASONING
     fixed = _ns(policy.reasoning if reasoning else policy.next_token)
-    known = (after + 1) // MEDIAN_INTERVAL * MEDIAN_INTERVAL
-    if policy.relative is not None and known:
-        arrived = stream.arrived[max(known - MEDIAN_WINDOW, 0) : known]
-        pace = median([later - sooner for sooner, later in pairwise(arrived)])
-        own = max(int(policy.relative * pace), MIN_RELATIVE_THRESHOLD)
-        fixed = own if fixed is None else min(own, fixed)
+    if policy.relative is not None and fixed is not None:
+        known = range(max(after - 255, 1), after + 1)
+        waits = [stream.arrived[index] - stream.asked[index] for index in known]
+        waits = [wait for wait in waits if wait >= MS]
+        own = int(policy.relative * median(waits)) if waits else 0
+        fixed = max(fixed, min(own, 10 * SECOND))
     return "reasoning" if reasoning else "decode", fixed
 
 

@@ -178,7 +178,8 @@ def stall_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[Re
     yield table
     if any(row.streams_with_derived_stalls and group.cause is None for row in rows for group in row.stalls):
         first_token, next_token = f"{DEFAULT_POLICY.first_token:g} s", f"{DEFAULT_POLICY.next_token:g} s"
-        thresholds = f"{first_token} (first token, reasoning) or {next_token} (answer)"
+        pace = f"{DEFAULT_POLICY.relative:g} times the stream's own pace"
+        thresholds = f"{first_token} (first token, reasoning) or {next_token} and {pace} (answer)"
         yield Text(f"cause {ABSENT}: judged from the timeline, {thresholds}", style=STYLES["head"])
 
 
