@@ -20,7 +20,7 @@ _KNOWN: Final = frozenset(
         *("telemetry.sdk.name", "telemetry.sdk.language", "telemetry.sdk.version"),
     }
 )
-"""What has a driver of its own, or tells models and sessions apart."""
+"""What has a driver of its own, or separates models and sessions."""
 
 
 class AttributeReader:

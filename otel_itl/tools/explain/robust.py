@@ -20,7 +20,7 @@ ROUNDS = 4
 MIN_CLUSTERS = 5
 """A clustering with fewer clusters has no errors: a single long session is judged by its blocks of time."""
 MIN_OWN = 0.05
-"""Share of the variance of a column that the covariates leave, below which it cannot be told from them."""
+"""Share of the variance of a column that the covariates leave, below which it is not separated from them."""
 TOLERANCE = 1e-9
 """Relative length below which a column counts as 0."""
 MAX_ITERATIONS = 500
