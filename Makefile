@@ -47,14 +47,14 @@ types: $(VENV)/.dev ## Check types
 bench: $(VENV)/.dev ## Measure what measuring costs
 	$(BIN)/python -m bench
 
-collector: ## Build the OpenTelemetry Collector of collector/ (needs Go)
+collector: ## Build collector/otelcol-itl, an OpenTelemetry Collector: some five minutes (needs Go)
 	collector/build
 
 collector-check: ## Have the Collector, promtool and amtool check the files of collector/
 	collector/check
 
 clean: ## Remove the environment and every cache
-	rm -rf $(VENV) collector/otelcol-itl .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) collector/otelcol-itl collector/otelcol-clickhouse .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \

@@ -1,4 +1,4 @@
-"""`python -m bench`: run every benchmark once and print its tables, or write them into the pages of docs/."""
+"""`python -m bench`: run every benchmark once and print its tables, or write them into their pages."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from bench.sweep.__main__ import main as sweep
 from bench.truth.__main__ import main as truth
 
 BENCHMARKS = (
-    (overhead, [], "performance.md"),
-    (overhead, ["--instructions"], "performance.md"),
-    (truth, [], "truth.md"),
-    (truth, ["known"], "truth.md"),
-    (stalls, [], "stalls.md"),
-    (sessions, [], "sessions.md"),
-    (scale, [], "scale.md"),
-    (compare, [], "compare.md"),
-    (sweep, [], "sweep.md"),
-    (explain, [], "explain.md"),
+    (overhead, [], "bench/overhead/results.md"),
+    (overhead, ["--instructions"], "bench/overhead/results.md"),
+    (truth, [], "bench/truth/results.md"),
+    (truth, ["known"], "bench/truth/results.md"),
+    (stalls, [], "docs/stalls.md"),
+    (sessions, [], "docs/sessions.md"),
+    (scale, [], "docs/scale.md"),
+    (compare, [], "docs/compare.md"),
+    (sweep, [], "docs/sweep.md"),
+    (explain, [], "docs/explain.md"),
 )
-"""Benchmark, its arguments, and the page of docs/ that has a section for its tables."""
+"""Benchmark, its arguments, and the page that has a section for its tables."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -36,7 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     A section of a page is replaced as soon as it is measured.
     """
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--write", type=Path, metavar="FOLDER", help="also replace the sections of the pages in FOLDER")
+    parser.add_argument(
+        "--write", type=Path, metavar="FOLDER", help="also replace the sections of the pages in FOLDER, a checkout"
+    )
     folder = parser.parse_args(arguments).write
     for run, fixed, page in BENCHMARKS:
         run([*fixed, *(["--write", str(folder / page)] if folder else [])])

@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from otel_itl.instrumentor import ITLInstrumentor
     from otel_itl.observing import observe
     from otel_itl.processor import ITLSpanProcessor
+    from otel_itl.recording.session_middleware import ASGISessionMiddleware, WSGISessionMiddleware
     from otel_itl.recording.session_scope import session
     from otel_itl.sdks.response_facts import ResponseFacts
 
 __all__ = [
     "SLO",
+    "ASGISessionMiddleware",
     "ITLInstrumentor",
     "ITLSpanProcessor",
     "Kind",
@@ -44,6 +46,7 @@ __all__ = [
     "Stall",
     "StallPolicy",
     "Timeline",
+    "WSGISessionMiddleware",
     "flush",
     "instrument",
     "measure",
@@ -54,6 +57,7 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "ASGISessionMiddleware": "otel_itl.recording.session_middleware",
     "ITLInstrumentor": "otel_itl.instrumentor",
     "ITLSpanProcessor": "otel_itl.processor",
     "Kind": "otel_itl.core.timeline",
@@ -65,6 +69,7 @@ _HOMES: Final = {
     "Stall": "otel_itl.core.stalls",
     "StallPolicy": "otel_itl.core.stalls",
     "Timeline": "otel_itl.core.timeline",
+    "WSGISessionMiddleware": "otel_itl.recording.session_middleware",
     "measure": "otel_itl.core.measures",
     "observe": "otel_itl.observing",
     "read_timeline": "otel_itl.core.decoding",

@@ -16,8 +16,8 @@ from otel_itl.core.stream import ResponseInfo
 from otel_itl.export.providers import Providers
 from otel_itl.recording.abort import CallbackAborter
 from otel_itl.recording.chunk_log import Classify
+from otel_itl.recording.kept_sessions import MAX_ID_LENGTH
 from otel_itl.recording.recorder import StreamRecorder
-from otel_itl.recording.session_scope import MAX_ID_LENGTH
 from otel_itl.recording.stream_proxy import AsyncRecordedStream, RecordedStream, proxy_stream
 from otel_itl.runtime import runtime
 from otel_itl.sdks.duck_typing import classify_by_shape

@@ -37,7 +37,6 @@ from otel_itl.recording.open_streams import OpenStreams
 from otel_itl.recording.progress import ProgressRounds
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.reporters import ReporterThreads
-from otel_itl.recording.session_scope import apply_session
 from otel_itl.recording.stall_monitor import StallReporting, StreamStallMonitor
 from otel_itl.recording.test_scope import apply_test_scope
 from otel_itl.recording.watchdog import Watchdog
@@ -168,7 +167,7 @@ class Runtime:
             pipeline, config = self._find_pipeline(), self.config
             if pipeline is None or config is None:
                 return None
-            request = apply_test_scope(apply_session(request))
+            request = apply_test_scope(request)
             unix_ns, requested = sent or self.read_clocks()
             handle = SpanHandle()
             recorder: StreamRecorder | None = None
@@ -234,7 +233,7 @@ class Runtime:
 
     def redescribe(self, recorder: StreamRecorder, request: Request, classify: Classify) -> None:
         """Describe a recording as the layer nearer to the wire sees the request."""
-        request = apply_test_scope(apply_session(request))
+        request = apply_test_scope(request)
         recorder.redescribe(request, classify)
         pipeline = self._pipeline
         if pipeline is not None:

@@ -44,7 +44,10 @@ def _spent(form: str, token_events: str, requests: int, tokens: int) -> Spent:
         roomy = {"ITL_MEMORY_MIB": "4096"}  # all requests arrive at once, and none may be refused
         settings = roomy | {"ITL_OTLP_URL": backend.url, "ITL_METRICS_EXPORTERS": "[otlp_http]"}
         gateway = Collector(
-            "gateway", ["gateway.yaml"], Path(folder), settings | {"ITL_KEEP_PERCENT": str(KEPT_PERCENT)}
+            "gateway",
+            ["gateway.yaml", "gateway-traces.yaml"],
+            Path(folder),
+            settings | {"ITL_KEEP_PERCENT": str(KEPT_PERCENT)},
         )
         gateways = f"{{static: {{hostnames: [127.0.0.1:{gateway.grpc_port}]}}}}"
         settings = roomy | {"ITL_GATEWAYS": gateways, "ITL_TOKEN_EVENTS": token_events}

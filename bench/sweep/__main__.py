@@ -26,6 +26,7 @@ from bench.sweep.omission import DESIGN as PAUSE_DESIGN
 from bench.sweep.omission import PAUSING, omission_table
 from bench.sweep.pressed import HARDSHIPS, pressed_table
 from bench.sweep.real import real_text
+from bench.sweep.scaling import LOADS, scaling_table
 from bench.sweep.searching import search_table
 from bench.sweep.simulate import Design
 from bench.sweep.stalling import DESIGN as STALL_DESIGN
@@ -131,6 +132,11 @@ def driver(*, is_quick: bool) -> str:
     return pressed_table(HARDSHIPS[:1] if is_quick else HARDSHIPS)
 
 
+def workers(*, is_quick: bool) -> str:
+    """Return the table about several processes that send the requests."""
+    return scaling_table(LOADS[:1], 2.0) if is_quick else scaling_table()
+
+
 PARTS = {
     "example": example,
     "within": within,
@@ -140,6 +146,7 @@ PARTS = {
     "omission": omission,
     "stalls": stalls,
     "driver": driver,
+    "workers": workers,
 }
 """Name of a part, and of its section of the page → what makes its text."""
 

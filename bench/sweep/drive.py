@@ -33,6 +33,8 @@ class Manner:
     """Requests are due by the clock."""
     prompt: Prompt = SHORT
     """Sent each time."""
+    workers: int = 1
+    """Processes that send the requests."""
     is_prioritized: bool = True
     """This process has real-time priority, where that is allowed: other work on the machine does not delay the load."""
 
@@ -57,6 +59,7 @@ def drive(url: str, design: Design, objective: SLO | None, manner: Manner = Mann
         warmup_seconds=design.warm_up,
         drain_seconds=DRAIN_SECONDS,
         objective=objective,
+        workers=manner.workers,
         seed=manner.seed,
     )
     endpoint = Endpoint(sdk="openai", model="simulated", base_url=url)

@@ -15,6 +15,7 @@ from otel_itl.core.spelling import did_you_mean
 from otel_itl.core.without_secrets import show_address
 from otel_itl.tools.compare.rows import COMPARED
 from otel_itl.tools.demo.sdks import SDKS
+from otel_itl.tools.fleet.collector_config import CONFIGURATIONS
 from otel_itl.tools.report.other_tools import TOOLS
 
 _T = TypeVar("_T")
@@ -138,6 +139,7 @@ def _parse_slo(text: str) -> Objectives:
 PORT: Final = number(int, 0, 65_535, "port")
 PORT_OR_OFF: Final = Kind("N", _parse_port_or_off)
 SEED: Final = number(int, 0, 2**32 - 1, "seed")
+DESTINATION: Final = Kind("WHERE", lambda text: _check_name(text, "a destination", CONFIGURATIONS))
 TOOL: Final = Kind("TOOL", lambda text: _check_name(text, "a known tool", TOOLS))
 DEMO_SDKS: Final = names("NAME[,NAME...]", "an SDK of the demo", SDKS)
 ROWS: Final = names("ROW[,ROW...]", "a row", COMPARED)

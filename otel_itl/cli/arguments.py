@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from otel_itl.cli import commands
 from otel_itl.cli.argument_types import (
     DEMO_SDKS,
+    DESTINATION,
     MARGIN,
     PORT,
     PORT_OR_OFF,
@@ -25,6 +26,7 @@ from otel_itl.cli.command_parser import CommandParser, add_flag, add_option, rea
 from otel_itl.cli.sweep_arguments import add_sweep_arguments
 from otel_itl.tools.compare.rows import COMPARED
 from otel_itl.tools.demo.sdks import DEFAULT_SDKS, SDKS
+from otel_itl.tools.fleet.collector_config import CONFIGURATIONS
 from otel_itl.tools.launch.output_file import DEFAULT_OUTPUT
 from otel_itl.tools.report.other_tools import TOOLS
 
@@ -50,6 +52,12 @@ def build_parser() -> CommandParser:
         ("view", "show streams on a page, while they run", _add_view_arguments, commands.run_view),
         ("alerts", "write alerts on an objective, for Prometheus", _add_alerts_arguments, commands.run_alerts),
         ("dashboards", "write the dashboards, for Grafana", _add_dashboards_arguments, commands.run_dashboards),
+        (
+            "collector-config",
+            "write a Collector's configuration",
+            _add_collector_arguments,
+            commands.run_collector,
+        ),
     )
     for name, short, add_arguments, run in commands_by_name:
         command = made.add_command(name, short)
@@ -153,10 +161,19 @@ def _add_dashboards_arguments(dashboards: CommandParser) -> None:
     dashboards.add_argument("folder", metavar="DIR", help="the folder to write them to; it is made if need be")
 
 
+def _add_collector_arguments(collector: CommandParser) -> None:
+    """Add the arguments of the command `collector-config`."""
+    text = f"where the Collector sends the telemetry: {', '.join(CONFIGURATIONS)}"
+    add_option(collector, "--to", DESTINATION, text, dest="destination", required=True)
+
+
 def _add_report_arguments(report: CommandParser) -> None:
     """Add the arguments of the command `report`."""
     report.add_argument(
-        "files", nargs="+", metavar="FILE", help="OTLP JSON lines, traces and logs, plain or gzip; - is standard input"
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="OTLP JSON lines, traces and logs, plain, .gz or .zst; - is standard input",
     )
     add_flag(report, "--json", "print JSON; docs/report.md has its schema")
     add_option(report, "--as", TOOL, f"latency as another tool would print it: {', '.join(TOOLS)}", dest="tool")
@@ -206,6 +223,8 @@ def _add_view_arguments(view: CommandParser) -> None:
         view, "--keep", kept, "streams that are kept; older ones are let go (default: %(default)s)", default=10_000
     )
     add_flag(view, "--no-open", "do not open a browser")
+    view.add_argument("--by", metavar="KEY", help="split each model by an attribute of the span or its resource")
+    add_selection(view, "those of this session")
 
 
 def _add_compare_arguments(compare: CommandParser) -> None:

@@ -69,6 +69,14 @@ def run_dashboards(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def run_collector(arguments: argparse.Namespace) -> int:
+    """Run `otel-itl collector-config`, and return its exit code."""
+    from otel_itl.tools.fleet.collector_config import read_configuration
+
+    print(read_configuration(arguments.destination), end="")
+    return 0
+
+
 def run_report(arguments: argparse.Namespace) -> int:
     """Run `otel-itl report`, and return its exit code."""
     _check_report(arguments)
@@ -90,6 +98,7 @@ def run_report(arguments: argparse.Namespace) -> int:
 def run_view(arguments: argparse.Namespace) -> int:
     """Run `otel-itl view`, and return its exit code."""
     _require("view")
+    from otel_itl.cli.input import read_selection
     from otel_itl.tools.report.reading.documents import check_readable, check_text
     from otel_itl.tools.view.server.serve import DEFAULT_PORT, ServerOptions
     from otel_itl.tools.view.showing import show_until_interrupted
@@ -107,6 +116,8 @@ def run_view(arguments: argparse.Namespace) -> int:
         grpc_port=arguments.grpc_port,
         address=arguments.listen,
         keep=arguments.keep,
+        selection=read_selection(arguments),
+        by=arguments.by,
     )
     show_until_interrupted(options, opens=not arguments.no_open)
     return 0
@@ -154,7 +165,7 @@ def _check_report(arguments: argparse.Namespace) -> None:
         raise CommandError("--zone belongs to --explain: leave it out, or add --explain.")
     elif {"session", "tool"} <= given:
         raise CommandError(f"--session has no figures of another tool: leave out --as {arguments.tool}.")
-    elif files and given & {"json", "tool", "by", "slo"}:
+    elif files and given & ({"json", "tool", "slo"} | ({"by"} if "perfetto" in given else set())):
         raise CommandError(f"{files[0]} goes with no other option than what selects streams: it draws each of them.")
 
 

@@ -12,7 +12,6 @@ from otel_itl.tools.output import check_output
 from otel_itl.tools.report.reading.documents import check_readable, display_name
 from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
 from otel_itl.tools.report.reading.streams import StoredStream, read_streams
-from otel_itl.tools.report.render.number_format import pluralize
 from otel_itl.tools.report.selection import Selection
 from otel_itl.tools.stderr import print_line
 
@@ -51,9 +50,8 @@ class Input:
         """Print what cannot be used, and which part of the streams is selected, once the files have been read."""
         for line in self.skipped.describe():
             print_line(line)
-        if self.selection.options and self.selection.selected:
-            shown = f"{self.selection.selected:,} of {pluralize(self.selection.read, 'stream')}"
-            print_line(f"{shown}: {self.selection.options}")
+        if self.selection.selected and (selected := self.selection.describe()):
+            print_line(selected)
 
     def check_streams(self, *, has_any: bool) -> None:
         """Print what cannot be used, once the files have been read.

@@ -61,7 +61,7 @@ def write_page(arguments: argparse.Namespace) -> None:
     from otel_itl.tools.view.document import describe_stream
 
     given = Input(arguments.files, arguments.html, selection=read_selection(arguments))
-    described = [describe_stream(stream) for stream in given.read()]
+    described = [describe_stream(stream, arguments.by) for stream in given.read()]
     given.check_streams(has_any=bool(described))
     _write_page(described, given, arguments.html)
 
@@ -139,7 +139,7 @@ def _write_page(
     from otel_itl.tools.view.bundle import render_page
     from otel_itl.tools.view.document import describe_page
 
-    keys = {"skipped": given.skipped.summarize(), **(more or {})}
+    keys = {"skipped": given.skipped.summarize(), "selected": given.selection.describe(), **(more or {})}
     text = render_page(describe_page(described, Path(given.name).name, keys))
     with open_output(output) as file:
         file.write(text)

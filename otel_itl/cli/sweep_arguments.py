@@ -21,6 +21,7 @@ from otel_itl.tools.sweep.plan import (
     DEFAULT_PROMPT_TOKENS,
     DEFAULT_ROUNDS,
     MAX_REQUESTS_ELSEWHERE,
+    MAX_WORKERS,
 )
 
 _MAX_SECONDS = 86_400.0
@@ -55,6 +56,11 @@ def add_sweep_arguments(sweep: CommandParser) -> None:
     _add_brakes(sweep)
     add_option(
         sweep, "--slo", SLO, "the objective: chat, code, agent or TTFT/ITL[@target], as 500ms/50ms (default: none)"
+    )
+    sweep.add_argument(
+        "--server-metrics",
+        metavar="URL",
+        help="show the server's own Prometheus metrics beside each level, as http://localhost:8000/metrics",
     )
     add_flag(sweep, "--yes", "do not ask before a host that is not this machine is swept")
     add_flag(sweep, "--json", "print JSON; docs/sweep.md has its schema")
@@ -93,6 +99,9 @@ def _add_load(sweep: CommandParser) -> None:
     add_option(
         load, "--rounds", rounds, "repeats of each level, in turn (default: %(default)s)", default=DEFAULT_ROUNDS
     )
+    workers = number(int, 1, MAX_WORKERS, "number of processes")
+    of_workers = "processes that send the requests (default: as many as the load needs, up to the CPUs)"
+    add_option(load, "--workers", workers, of_workers)
     warm_up = number(float, 0.0, _MAX_SECONDS, "number of seconds")
     of_warm_up = "seconds at each level before it is measured (default: by the duration of a request)"
     add_option(load, "--warm-up", warm_up, of_warm_up)
@@ -107,8 +116,6 @@ def _add_brakes(sweep: CommandParser) -> None:
     add_option(brakes, "--max-requests", requests, of_requests)
     add_option(brakes, "--max-tokens", _TOKENS, "use no more tokens than these, input and output together")
     add_option(brakes, "--max-cost", positive("cost"), "cost no more than this; needs --prices")
-    brakes.add_argument(
-        "--prices", metavar="IN,OUT|FILE", help="price of a million tokens, as in=3,out=15, or a JSON file by model"
-    )
+    brakes.add_argument("--prices", metavar="IN,OUT", help="price of a million tokens, as in=3,out=15")
     of_errors = "share of failed requests in a round that ends its level, as 0.1 or 10%% (default)"
     add_option(brakes, "--max-errors", ERROR_SHARE, of_errors, default=DEFAULT_MAX_ERROR_SHARE)

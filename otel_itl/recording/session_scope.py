@@ -1,19 +1,23 @@
-"""`session()`: the session that the requests of a scope belong to."""
+"""Finds the session that a request belongs to: that of its scope, `session()`, or what else names one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from opentelemetry import baggage
 
 from otel_itl.core.conventions import CONVERSATION_ID, SESSION_ID
-from otel_itl.core.request import Request
+from otel_itl.recording.kept_sessions import (
+    MAX_ID_LENGTH,
+    find_field_session,
+    find_kept_session,
+    is_made_for_run,
+)
 
-MAX_ID_LENGTH: Final = 256
+_BAGGAGE_KEYS: Final = (SESSION_ID, CONVERSATION_ID, "langfuse_session_id")
 _session: ContextVar[str | None] = ContextVar("otel_itl_session", default=None)
 
 
@@ -42,11 +46,27 @@ def session(session_id: str) -> Iterator[None]:
             _session.reset(former)
 
 
-def apply_session(request: Request) -> Request:
-    """Return the request with the session of the scope that makes it, which wins over one that the request names."""
-    scope, carried = _session.get(), baggage.get_all()
-    if scope is None and not carried:
-        return request
-    candidates = (scope, *map(carried.get, (SESSION_ID, CONVERSATION_ID)))
-    found = next((value for value in candidates if isinstance(value, str) and value), None)
-    return request if found is None else replace(request, session_id=found[:MAX_ID_LENGTH])
+def find_session(request_session: str | None, body: Mapping[str, Any]) -> str | None:
+    """Return the session of a request that is made here; None: it belongs to none. Never raises.
+
+    The scope wins over the baggage, that over the request, that over what is kept in context.
+
+    Args:
+        request_session: what `session_from`, or `observe()`, names.
+        body: the parameters of the request, of which a field may name the session where nothing else does.
+    """
+    return (
+        _session.get()
+        or _find_in_baggage()
+        or request_session
+        or find_kept_session()
+        or (find_field_session(body) if body else None)
+    )
+
+
+def _find_in_baggage() -> str | None:
+    """Return the session that the baggage carries, cut to the longest that is accepted; None: there is none."""
+    carried = baggage.get_all()
+    found = (carried.get(key) for key in _BAGGAGE_KEYS) if carried else ()
+    ids = (value[:MAX_ID_LENGTH] for value in found if isinstance(value, str) and value)
+    return next((session_id for session_id in ids if not is_made_for_run(session_id)), None)

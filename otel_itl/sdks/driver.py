@@ -22,6 +22,7 @@ from otel_itl.recording.internal_errors import never_raises
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.response_body import watch_body
 from otel_itl.recording.response_recorders import ResponseRecorders
+from otel_itl.recording.session_scope import find_session
 from otel_itl.recording.stream_iterators import record_async_iterator, record_iterator
 from otel_itl.recording.stream_proxy import proxy_stream
 from otel_itl.sdks.first_pull import FirstPull
@@ -194,14 +195,17 @@ class Driver:
         return None if description is None else self.prepare(description, has_inner_layer=streaming.has_inner_layer)
 
     def prepare(self, description: Description, *, has_inner_layer: bool) -> OpenCall:
-        """Make what opens the recording of a call, with the session that `session_from` names unless it has one."""
-        session_from = self._opener.session_from
-        if session_from is not None and description.request.session_id is None:
+        """Make what opens the recording of a call, with the session that the request belongs to."""
+        request, body = description.request, description.body
+        named, session_from = request.session_id, self._opener.session_from
+        if session_from is not None and named is None:
             try:
-                session_id = short_str(session_from(description.body, description.read_headers()))
-                description = description._replace(request=replace(description.request, session_id=session_id))
+                named = short_str(session_from(body, description.read_headers()))
             except Exception as error:  # noqa: BLE001 - the application's function
                 self.errors.report(Where.CALLBACK_SESSION_FROM, error)
+        session_id = find_session(named, body)
+        if session_id != request.session_id:
+            description = description._replace(request=replace(request, session_id=session_id))
         return OpenCall(description, self._opener, has_inner_layer=has_inner_layer)
 
     @never_raises(Where.RESPONSE_FOLLOW, None)

@@ -38,6 +38,6 @@ def test_no_benchmark_is_run_twice(calls: list[tuple[Any, ...]]) -> None:
     assert len(calls) == len(set(calls))
 
 
-def test_every_benchmark_writes_into_a_page_of_the_named_folder(calls: list[tuple[Any, ...]]) -> None:
-    bench.main(["--write", "docs"])
+def test_every_benchmark_writes_into_a_page_of_the_checkout(calls: list[tuple[Any, ...]]) -> None:
+    bench.main(["--write", "."])
     assert [(ROOT / arguments[-1]).is_file() for _, *arguments in calls] == [True] * len(calls)

@@ -19,8 +19,8 @@ from otel_itl.tools.report.other_tools import TOOLS
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 HELP_BLOCK = re.compile(r"```\n(\$ otel-itl[^\n]*--help)\n(.*?)```", re.DOTALL)
-COMMANDS: list[list[str]] = [[], ["run"], ["doctor"], ["report"], ["sweep"], ["demo"], ["view"]]
-IDS = ["otel-itl", "run", "doctor", "report", "sweep", "demo", "view"]
+IDS = ["otel-itl", "run", "doctor", "report", "sweep", "demo", "view", "alerts", "dashboards", "collector-config"]
+COMMANDS: list[list[str]] = [[], *([name] for name in IDS[1:])]
 
 
 def help_of(command: list[str]) -> str:
@@ -33,7 +33,7 @@ def help_of(command: list[str]) -> str:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "otel-itl: name a command: run, doctor, report, compare, sweep, demo, view, alerts or dashboards"),
+        ([], "otel-itl: name a command: run, doctor, report, compare, sweep, demo, view, alerts, dashboards or coll"),
         (
             ["demo", "--port", "99999"],
             "argument --port: '99999' is not a port: it takes a whole number from 0 to 65535",
@@ -95,11 +95,11 @@ def help_of(command: list[str]) -> str:
         (["demo", "--sdk", ""], "argument --sdk: '' is not an SDK of the demo: it takes openai, anthropic"),
         (
             ["reprot", "f"],
-            "it takes run, doctor, report, compare, sweep, demo, view, alerts or dashboards. Did you mean report?",
+            "view, alerts, dashboards or collector-config. Did you mean report?",
         ),
         (
             ["xyz"],
-            "otel-itl: 'xyz' is not a command: it takes run, doctor, report, compare, sweep, demo, view, alerts or",
+            "otel-itl: 'xyz' is not a command: it takes run, doctor, report, compare, sweep, demo, view, alerts,",
         ),
     ],
 )

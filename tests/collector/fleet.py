@@ -390,7 +390,7 @@ class Fleet:
             "ITL_HOLD": f"{hold_seconds}s",
             "ITL_SPAN_METRICS_INTERVAL": "1s",
         }
-        layers = ("gateway.yaml", "gateway-tls.yaml")
+        layers = ("gateway.yaml", "gateway-traces.yaml", "gateway-tls.yaml")
         self.gateways = [Collector(f"gateway-{n}", layers, folder, variables) for n in (1, 2)]
         hosts = ", ".join(f"127.0.0.1:{gateway.grpc_port}" for gateway in self.gateways)
         variables = certificates.of("agent") | {"ITL_GATEWAYS": f"{{static: {{hostnames: [{hosts}]}}}}"}

@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 def start(programs: None, tmp_path: Path) -> Iterator[Callable[..., Collector]]:
     started: list[Collector] = []
 
-    def starting(configuration: str, **variables: str) -> Collector:
-        started.append(Collector(configuration, [configuration], tmp_path, variables))
+    def starting(*configurations: str, **variables: str) -> Collector:
+        started.append(Collector(configurations[0], configurations, tmp_path, variables))
         started[-1].start()
         return started[-1]
 
@@ -55,7 +55,9 @@ def test_the_agent_keeps_or_drops_token_events(start: Callable[..., Collector], 
     backend = Backend()
     backend.start()
     try:
-        gateway = start("gateway.yaml", ITL_OTLP_URL=backend.url, ITL_METRICS_EXPORTERS="[otlp_http]")
+        gateway = start(
+            "gateway.yaml", "gateway-traces.yaml", ITL_OTLP_URL=backend.url, ITL_METRICS_EXPORTERS="[otlp_http]"
+        )
         gateways = f"{{static: {{hostnames: [127.0.0.1:{gateway.grpc_port}]}}}}"
         agent = start("agent.yaml", ITL_GATEWAYS=gateways, ITL_TOKEN_EVENTS=setting)
         emitter = Emitter("tokens", agent.http_url)

@@ -275,3 +275,21 @@ def test_a_caller_that_begins_to_read_late_hides_no_degradation(
             list(stream)
     last = attributes(by_index(captured_telemetry)[-1])
     assert (last["itl.consumer.bound"], "itl.session.latency.ratio" in last) == (True, True)
+
+
+def test_a_stream_belongs_to_the_session_in_which_it_is_asked_for_wherever_its_request_is_sent(
+    captured_telemetry: CapturedTelemetry,
+) -> None:
+    def observed(model: str) -> Any:
+        return otel_itl.observe((part for part in "ab"), provider="test", model=model, sent="first_pull")
+
+    with session(SESSION):
+        inside = observed("inside")
+    outside = observed("outside")
+    with session(SESSION):
+        list(outside)
+    list(inside)
+    shown = [
+        (found["gen_ai.request.model"], found.get("session.id")) for found in map(attributes, captured_telemetry.spans)
+    ]
+    assert shown == [("outside", None), ("inside", SESSION)]

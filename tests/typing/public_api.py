@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,15 @@ def a_call(stall: Stall) -> None:
 def an_id(body: Mapping[str, Any], headers: Mapping[str, Any]) -> str | None:
     """A caller's own way to find the session of a request."""
     return body.get("user") or headers.get("x-session")
+
+
+def the_middleware_takes_an_application_and_the_name_of_a_header(
+    asgi: Callable[[Any, Any, Any], Coroutine[Any, Any, None]], wsgi: Callable[[dict[str, Any], Any], list[bytes]]
+) -> None:
+    answering: Coroutine[Any, Any, None] = otel_itl.ASGISessionMiddleware(asgi, session_header="x-id")({}, None, None)
+    answering.close()
+    assert_type(otel_itl.WSGISessionMiddleware(wsgi)({}, None), Iterable[bytes])
+    otel_itl.ASGISessionMiddleware(asgi, session_header=7)  # type: ignore[arg-type]
 
 
 def instrument_takes_every_option() -> None:

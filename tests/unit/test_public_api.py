@@ -10,6 +10,7 @@ import otel_itl
 
 PUBLIC = [
     "SLO",
+    "ASGISessionMiddleware",
     "ITLInstrumentor",
     "ITLSpanProcessor",
     "Kind",
@@ -20,6 +21,7 @@ PUBLIC = [
     "Stall",
     "StallPolicy",
     "Timeline",
+    "WSGISessionMiddleware",
     "flush",
     "instrument",
     "measure",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 from otel_itl.core.moments import format_time
 from otel_itl.tools.report.reading.span_facts import format_attribute
-from otel_itl.tools.report.reading.streams import StoredStream
+from otel_itl.tools.report.reading.streams import Identity, StoredStream
+from otel_itl.tools.report.render.number_format import pluralize
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,30 +41,39 @@ class Selection:
         words += [f"--{name} {value}" for name, values in named for value in values]
         return " ".join(words + [f"--where {key}={value}" for key, value in self.where])
 
+    def describe(self) -> str:
+        """Return how many of the streams are selected, and by what; empty: nothing selects."""
+        return f"{self.selected:,} of {pluralize(self.read, 'stream')}: {self.options}" if self.options else ""
+
     def select(self, streams: Iterable[StoredStream]) -> Iterator[StoredStream]:
         """Yield the streams that are selected, and count both."""
-        for stream in streams:
-            self.read += 1
-            if self._matches(stream):
-                self.selected += 1
-                yield stream
+        return filter(self.takes, streams)
 
-    def _matches(self, stream: StoredStream) -> bool:
-        """Return whether a stream is selected by every option."""
-        at = stream.timeline.request_unix_ns
+    def takes(self, stream: StoredStream) -> bool:
+        """Return whether a stream that was read is selected, and count it."""
+        facts = stream.span_facts
+        self.read += 1
+        is_selected = self.matches(stream.timeline.request_unix_ns, stream, facts.session_id, facts.attributes)
+        self.selected += is_selected
+        return is_selected
+
+    def matches(
+        self, at: int, names: StoredStream | Identity, session_id: str | None, attributes: Mapping[str, Any]
+    ) -> bool:
+        """Return whether what was requested at a time (Unix, ns) is selected by every option."""
         return (
             (self.since is None or at >= self.since)
             and (self.until is None or at < self.until)
-            and _matches_any(stream.model, self.models)
-            and _matches_any(stream.provider, self.providers)
-            and _matches_any(stream.span_facts.session_id, self.sessions)
-            and all(_matches_any(find_attribute(stream, key), [value]) for key, value in self.where)
+            and _matches_any(names.model, self.models)
+            and _matches_any(names.provider, self.providers)
+            and _matches_any(session_id, self.sessions)
+            and all(_matches_any(find_attribute(attributes, key), [value]) for key, value in self.where)
         )
 
 
-def find_attribute(stream: StoredStream, key: str) -> str | None:
-    """Return an attribute of the stream's span, or else of its resource, as text; None: neither has it."""
-    value = stream.span_facts.attributes.get(key)
+def find_attribute(attributes: Mapping[str, Any], key: str) -> str | None:
+    """Return an attribute of a stream's span, or else of its resource, as text; None: neither has it."""
+    value = attributes.get(key)
     return None if value is None else format_attribute(value)
 
 

@@ -66,7 +66,7 @@ def summarize(
     for stream in streams:
         count += 1
         stalls = collect_stalls(stream)
-        group = None if by is None else find_attribute(stream, by) or ABSENT
+        group = None if by is None else find_attribute(stream.span_facts.attributes, by) or ABSENT
         collectors.setdefault((stream.provider, stream.model, group), ModelCollector(tool)).add(stream, stalls)
         verdict = slos.add(stream, stalls)
         sessions.add(stream, sum(stall.count for stall in stalls), verdict)

@@ -61,6 +61,7 @@ class Budget:
         self._used = (0, 0)
         self._usages = 0
         self._densest = 0.0
+        self._longest = 0
         self.requests = 0
         self.exhausted: str | None = None
         """The limit that the next request would exceed, in one clause; None: none."""
@@ -109,6 +110,8 @@ class Budget:
         used_input = reservation.input_tokens if input_tokens is None else input_tokens
         used_output = reservation.output_tokens if output_tokens is None else output_tokens
         self._used = _add(self._used, (used_input, used_output))
+        if used_output > reservation.output_tokens:  # the endpoint does not keep to what an answer may have
+            self._longest = max(self._longest, used_output)
         if input_tokens is not None and reservation.size:
             self._usages += 1
             self._densest = max(self._densest, input_tokens / reservation.size)
@@ -127,7 +130,7 @@ class Budget:
         elif prompt.tokens is not None:
             expected = ceil(max(FILLER_SAFETY * prompt.tokens, SAFETY * size * self._densest))
             most = min(most, expected + template)
-        return Reservation(most, prompt.max_output_tokens, size)
+        return Reservation(most, max(prompt.max_output_tokens, self._longest), size)
 
     def _find_exceeded(self, more: Reservation) -> str | None:
         """Return the limit that a further request would exceed, in one clause; None: none."""

@@ -48,11 +48,6 @@ class Client:
         is_own = is_openai and endpoint.host.endswith(_OWN_DOMAIN)
         self._max_tokens = "max_completion_tokens" if is_own else "max_tokens"
 
-    @property
-    def is_exact(self) -> bool:
-        """Answers are to be as long as they may be."""
-        return self._endpoint.is_exact
-
     async def ask(self, prompt: Prompt, on_token: OnToken) -> None:
         """Send a request and read its stream to the end.
 

@@ -12,6 +12,7 @@ from random import Random
 from typing import Final
 
 from otel_itl.core.slo import Objectives
+from otel_itl.tools.sweep.asker import LocalAsker
 from otel_itl.tools.sweep.brakes import Brakes, RoundEnd, interrupts_handled
 from otel_itl.tools.sweep.budget import Budget
 from otel_itl.tools.sweep.calibration import Calibration
@@ -21,11 +22,14 @@ from otel_itl.tools.sweep.judging import add_stream, judge_round
 from otel_itl.tools.sweep.knee import analyze
 from otel_itl.tools.sweep.measurement import Measurement
 from otel_itl.tools.sweep.plan import MIN_STEADY_SECONDS, SweepPlan
+from otel_itl.tools.sweep.pool import WorkerPool, count_needed
 from otel_itl.tools.sweep.progress import Phase, Progress
 from otel_itl.tools.sweep.records import Round, Sweep
 from otel_itl.tools.sweep.rounds import TICK, RoundDriver
 from otel_itl.tools.sweep.schedule import Schedule, Search
 from otel_itl.tools.sweep.sender import RequestSender
+from otel_itl.tools.sweep.server_metrics import MetricsReader, Reading
+from otel_itl.tools.sweep.storage import StreamStore
 from otel_itl.tools.view.document import describe_stream
 
 REPORT_SECONDS: Final = 0.25
@@ -52,12 +56,16 @@ async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[
     client = Client(endpoint)
     try:
         with (
-            closing(Measurement(endpoint.sdk, plan.objective, plan.output)) as measurement,
+            closing(Measurement(endpoint.sdk, plan.objective)),
+            closing(StreamStore(plan.output)) as store,
             interrupts_handled(brakes.interrupt),
         ):
-            sender = RequestSender(client, plan.prompts, Budget(plan), brakes)
-            sweeper = _Sweeper(plan, endpoint, measurement, sender, on_progress)
-            await sweeper.run()
+            sender = RequestSender(LocalAsker(client), plan.prompts, Budget(plan), brakes, is_exact=endpoint.is_exact)
+            sweeper = _Sweeper(plan, endpoint, store, sender, on_progress)
+            try:
+                await sweeper.run()
+            finally:
+                await sweeper.close()
     finally:
         gc.unfreeze()
         await client.close()
@@ -70,7 +78,7 @@ class _Sweeper:
     Args:
         plan: the options.
         endpoint: what is asked.
-        measurement: measures and stores the streams.
+        store: reads and stores the streams.
         sender: sends the requests.
         on_progress: called several times a second.
     """
@@ -79,11 +87,11 @@ class _Sweeper:
         self,
         plan: SweepPlan,
         endpoint: Endpoint,
-        measurement: Measurement,
+        store: StreamStore,
         sender: RequestSender,
         on_progress: Callable[[Progress], None],
     ) -> None:
-        self._plan, self._endpoint, self._measurement = plan, endpoint, measurement
+        self._plan, self._endpoint, self._store = plan, endpoint, store
         self._sender, self._on_progress = sender, on_progress
         self._brakes = sender.brakes
         self._clock = asyncio.get_running_loop().time
@@ -96,6 +104,11 @@ class _Sweeper:
         """Estimate of what one round takes."""
         self.schedule = self._make_schedule()
         self.rounds: list[Round] = []
+        self._pool: WorkerPool | None = None
+        self._metrics = None if plan.server_metrics is None else MetricsReader(plan.server_metrics)
+        self._tokens = 0
+        """Tokens of the answers that measured how long a request takes."""
+        self._answers = 0
 
     async def run(self) -> None:
         """Find how long a request takes, and drive the rounds until none is left or the sweep is stopped.
@@ -107,6 +120,7 @@ class _Sweeper:
         if duration is None:
             return
         levels = self._plan.ascending_levels
+        await self._start_workers(duration)
         self._round_seconds = sum(self._plan.estimate_round(level, duration) for level in levels) / len(levels)
         while self._brakes.stop_reason is None and (taken := self.schedule.take()) is not None:
             self._level, self._number = taken
@@ -115,6 +129,26 @@ class _Sweeper:
                 self._brakes.begin_round()
                 await self._run_round(duration)
 
+    async def _start_workers(self, duration: float) -> None:
+        """Start the processes that send the requests, if the highest level needs more than this one.
+
+        Args:
+            duration: duration of a request at the expected peak (s).
+
+        Raises:
+            CommandError: one cannot measure.
+        """
+        plan = self._plan
+        tokens = self._tokens / self._answers if self._answers else 0.0
+        number = plan.workers or count_needed(max(plan.levels) * plan.peak * tokens / duration)
+        if number > 1 and self._brakes.stop_reason is None:
+            self._sender.asker = self._pool = await WorkerPool.start(number, self._endpoint, plan.objective)
+
+    async def close(self) -> None:
+        """End the processes that send the requests, if there are others than this one."""
+        if self._pool is not None:
+            await self._pool.close()
+
     async def _calibrate(self) -> float | None:
         """Measure how long a request takes (s); None: the sweep was stopped before."""
         report = partial(self._report, Phase.CALIBRATION)
@@ -122,9 +156,10 @@ class _Sweeper:
         try:
             duration = await calibration.measure()
         finally:
-            async for _ in self._measurement.collect(calibration.requests):
-                pass
-            await self._measurement.store(is_counted=False)
+            async for _, stream in self._store.collect(calibration.requests):
+                self._tokens += stream.measures.token_count
+                self._answers += 1
+            await self._store.store(is_counted=False)
         if self._brakes.reason is not None:
             self._brakes.stop(f"{self._brakes.reason} at the expected peak")
         return duration
@@ -141,14 +176,22 @@ class _Sweeper:
         self._round_began = self._clock()
         random = self._make_random(f"{self._level} {self._number}")
         driver = RoundDriver(self._plan, self._sender, duration=duration, report=self._report, random=random)
+        readings: list[Reading] = []
+        watching = None if self._metrics is None else asyncio.ensure_future(self._metrics.watch(readings))
         one = await driver.run(self._level, self._number)
+        if watching is not None:
+            watching.cancel()
+        start, end = one.steady_from or inf, one.steady_until or inf
+        one.server = [reading for reading in readings if start <= reading.moment <= end]
         self._report(Phase.READING)
-        async for request, stream in self._measurement.collect(one.requests):
+        if self._pool is not None:
+            await self._pool.fetch(one)
+        async for request, stream in self._store.collect(one.requests):
             add_stream(request, stream, self._objectives)
             if self._plan.has_page and request.is_steady:
                 request.described = describe_stream(stream)
         judge_round(one, self._plan.steady_at(one.level, duration))
-        await self._measurement.store(is_counted=one.void_reason is None)
+        await self._store.store(is_counted=one.void_reason is None)
         self.rounds.append(one)
         if one.end is not None:
             # A queue grows as well where this machine does not keep up.
@@ -175,6 +218,8 @@ class _Sweeper:
             stop_reason=self._brakes.stop_reason or self.schedule.skipped,
             cost=budget.cost,
             request_count=budget.requests,
+            has_server_metrics=self._metrics is not None,
+            metrics_problem=None if self._metrics is None else self._metrics.problem,
         )
 
     def _make_schedule(self) -> Schedule:

@@ -25,7 +25,7 @@ from otel_itl.tools.sweep.plan import (
     MAX_STREAMS,
     SweepPlan,
 )
-from otel_itl.tools.sweep.prices import parse_prices
+from otel_itl.tools.sweep.prices import parse_price
 from otel_itl.tools.sweep.prompts import Prompts, load_prompts, make_filler, read_prompts
 from otel_itl.tools.sweep.traffic import Traffic, read_traffic
 
@@ -90,15 +90,10 @@ def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
     """Return the plan that the arguments describe.
 
     Raises:
-        CommandError: they do not go together, a file cannot be read, or has no prompt, price or stream.
+        CommandError: they do not go together, a file cannot be read, or has no prompt or stream.
     """
     if arguments.max_cost is not None and arguments.prices is None:
-        raise CommandError(f"--max-cost {arguments.max_cost:g} needs --prices, as in=3,out=15 or a JSON file.")
-    price = None if arguments.prices is None else parse_prices(arguments.prices).for_model(endpoint.model)
-    if arguments.max_cost is not None and price is None:
-        raise CommandError(
-            f"--max-cost {arguments.max_cost:g} needs a price of {endpoint.model}: the price table has none."
-        )
+        raise CommandError(f"--max-cost {arguments.max_cost:g} needs --prices, as in=3,out=15.")
     traffic = None if arguments.recorded is None else _read_recorded(arguments.recorded)
     max_requests = arguments.max_requests
     if max_requests is None and not endpoint.is_loopback:
@@ -119,8 +114,10 @@ def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
         max_tokens=arguments.max_tokens,
         max_cost=arguments.max_cost,
         max_error_share=arguments.max_errors,
-        price=price,
+        price=None if arguments.prices is None else parse_price(arguments.prices),
         objective=None if arguments.slo is None else _find_objective(arguments.slo, arguments.model),
+        workers=arguments.workers,
+        server_metrics=arguments.server_metrics,
         seed=arguments.seed,
         output=arguments.output,
         has_page=arguments.html is not None,
@@ -129,7 +126,7 @@ def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
 
 def find_inputs(arguments: argparse.Namespace) -> list[str]:
     """Return the names of the files that are read."""
-    named = (arguments.recorded, arguments.prompts, arguments.prices)
+    named = (arguments.recorded, arguments.prompts)
     return [name for name in named if name is not None and Path(name).exists()]
 
 

@@ -64,8 +64,7 @@ def judge_round(one: Round, planned: float) -> None:
         planned: how long its steady part was to last (s).
     """
     if one.reason == INTERRUPTED:
-        for request in one.requests:
-            request.is_steady &= request.ended is not None  # cut off by Ctrl-C, not by the endpoint
+        _end_before_cut_off(one)
     steady = [request for request in one.requests if request.is_steady]
     one.schedule_delay_p99 = find_tail(request.sent - request.due for request in steady if request.sent is not None)
     waits = sorted(wait for request in steady if (wait := request.time_to_first_token) is not None)
@@ -79,6 +78,20 @@ def judge_round(one: Round, planned: float) -> None:
     one.void_reason = _find_void_reason(one, planned)
     one.is_driver_bound = one.void_reason is None and limit is not None
     one.void_reason = one.void_reason or limit
+
+
+def _end_before_cut_off(one: Round) -> None:
+    """End the steady part of a round before the first request that Ctrl-C cut off.
+
+    To leave only those out that were cut off would be to leave the slowest out.
+    """
+    cut_off = min(
+        (request.due for request in one.requests if request.is_steady and request.ended is None), default=None
+    )
+    if cut_off is not None:
+        one.steady_until, one.is_complete = cut_off, False
+        for request in one.requests:
+            request.is_steady &= request.due < one.steady_until
 
 
 def _find_void_reason(one: Round, planned: float) -> str | None:

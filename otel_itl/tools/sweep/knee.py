@@ -12,9 +12,11 @@ from scipy.optimize import isotonic_regression
 from otel_itl.core.slo import SLO
 from otel_itl.tools.compare.levels import Floats
 from otel_itl.tools.exit_codes import CANNOT_TELL
+from otel_itl.tools.report.render.number_format import pluralize
 from otel_itl.tools.sweep.attainment import Share, find_bounds, is_within, pool
+from otel_itl.tools.sweep.brakes import RoundEnd
 from otel_itl.tools.sweep.objective import OVER_GAPS, OVER_REQUESTS
-from otel_itl.tools.sweep.records import Sweep
+from otel_itl.tools.sweep.records import Round, Sweep
 from otel_itl.tools.sweep.results import LevelResult, Standing, compute_levels
 
 MIN_GAIN = 0.5
@@ -90,9 +92,35 @@ class SweepResult:
 def analyze(sweep: Sweep) -> SweepResult:
     """Compute the figures of a sweep, and find its knee."""
     levels = compute_levels(sweep)
+    levels = list(_add_doubts(levels))
     known = [level for level in levels if level.figures]
     judged = iter(_judge(known, sweep) if known else ())
     return SweepResult(sweep=sweep, levels=[next(judged) if level.figures else level for level in levels])
+
+
+def _add_doubts(levels: Sequence[LevelResult]) -> Iterator[LevelResult]:
+    """Yield the levels, from the lowest one on at which the endpoint refused requests or did not keep up with a doubt.
+
+    What was measured before it refused, or while its queue grew, may all be within the objective.
+    """
+    doubt: str | None = None
+    for level in levels:
+        reasons = [one.reason or "" for one in level.rounds if _is_doubtful(one)]
+        if reasons and doubt is None:
+            doubt = f"{reasons[0]} in {len(reasons)} of {pluralize(len(level.rounds), 'round')} at {level.level:g}x"
+        yield replace(level, doubt=doubt)
+
+
+def _is_doubtful(one: Round) -> bool:
+    """Return whether the endpoint ended a round by a refusal, or because it did not keep up."""
+    return one.end is RoundEnd.RATE_LIMITED or (one.end is RoundEnd.SATURATED and not one.is_driver_bound)
+
+
+def _find_standing(level: LevelResult, *, is_rising: bool) -> Standing:
+    """Return how a level stands of which no share is over the objective."""
+    if not is_rising or all(one.end is RoundEnd.SATURATED for one in level.counted):
+        return Standing.SATURATED
+    return Standing.WITHIN if level.doubt is None else Standing.UNCERTAIN
 
 
 def _judge(known: Sequence[LevelResult], sweep: Sweep) -> Iterator[LevelResult]:
@@ -109,7 +137,7 @@ def _judge(known: Sequence[LevelResult], sweep: Sweep) -> Iterator[LevelResult]:
                 yield replace(level, standing=standing, missed=max(missed, key=lambda key: _value_of(level, key)))
                 break
         else:
-            yield replace(level, standing=Standing.WITHIN if is_rising[number] else Standing.SATURATED)
+            yield replace(level, standing=_find_standing(level, is_rising=is_rising[number]))
 
 
 def parts_of(objective: SLO | None) -> tuple[str, ...]:

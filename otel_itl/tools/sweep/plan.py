@@ -14,6 +14,7 @@ DEFAULT_LEVELS: Final = (1.0, 1.5, 2.0, 3.0, 5.0)
 DEFAULT_ROUNDS: Final = 3
 MAX_STREAMS: Final = 10_000
 """Streams open at a time: about what one process can hold."""
+MAX_WORKERS: Final = 64
 MIN_STEADY_SECONDS: Final = 30.0
 MAX_STEADY_SECONDS: Final = 300.0
 """Longest steady part of a round, unless `--seconds` is given."""
@@ -72,8 +73,13 @@ class SweepPlan:
     """Share of failed requests in one round beyond which neither this level nor a higher one is tried again."""
     price: Price | None = None
     objective: SLO | None = None
+    workers: int | None = None
+    """Processes that send the requests; None: as many as the highest level needs, by the tokens of its answers, and no
+    more than there are CPUs."""
     seed: int = 0
     """Seed of all random choices: the requests of a sweep with the same seed are due at the same moments."""
+    server_metrics: str | None = None
+    """URL of the server's own Prometheus metrics; None: they are not read."""
     output: str | None = None
     """A new file for the streams, as OTLP JSON lines; None: they are kept nowhere."""
     has_page: bool = False

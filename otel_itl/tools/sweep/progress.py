@@ -39,6 +39,6 @@ class Progress:
     """Streams that are open now."""
     errors: int
     cost: float | None
-    """Cost of requests that have ended, by the price table; None: there is none."""
+    """Cost of requests that have ended, by `--prices`; None: there is none."""
     stopping: str | None
     """Why no further request is sent; None: the sweep goes on."""

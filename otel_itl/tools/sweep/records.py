@@ -10,10 +10,13 @@ from math import inf
 from typing import Any
 
 from otel_itl.core.slo import SLO
+from otel_itl.core.timeline import Outcome
+from otel_itl.export.file.encoding import Document as OTLPDocument
 from otel_itl.tools.compare.requests import Request
 from otel_itl.tools.report.certainty import Cause
 from otel_itl.tools.sweep.brakes import INTERRUPTED, RoundEnd
 from otel_itl.tools.sweep.concurrency import Span
+from otel_itl.tools.sweep.server_metrics import Reading
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -49,6 +52,10 @@ class DueRequest:
     span_id: int | None = None
     span: Any = None
     """The span of the stream, between the stream's end and its being read."""
+    document: OTLPDocument | None = None
+    """The same as OTLP, where another process has measured it."""
+    usage: tuple[int | None, int | None] = (None, None)
+    """Input and output tokens that the endpoint has reported; None: it has not."""
     measured: Request | None = None
     """What was measured of its stream; None: the stream never began."""
     is_buffered: bool = False
@@ -57,8 +64,10 @@ class DueRequest:
     """Its stream as the page shows it; None: no page was asked for, or the request counts for nothing."""
     stall_causes: Counter[str] = field(default_factory=Counter)
     """Cause of a stall → how many."""
-    exact_tokens: int | None = None
-    """Tokens that its answer was to have; None: an answer ends where it ends."""
+    most_tokens: int | None = None
+    """Tokens that its answer was to have at most; None: it was not sent."""
+    is_exact: bool = False
+    """Its answer was to have exactly as many."""
     held_up: float = 0.0
     """Seconds for which the caller or this machine held the stream up; 0, where that is too little to set it aside."""
     held_up_by: Cause | None = None
@@ -77,8 +86,17 @@ class DueRequest:
     @property
     def is_shorter(self) -> bool:
         """Its answer was to have an exact length, and has fewer tokens."""
-        wanted, measured = self.exact_tokens, self.measured
-        return wanted is not None and measured is not None and 0 < measured.tokens < wanted
+        return self.is_exact and self.measured is not None and 0 < self.measured.tokens < (self.most_tokens or 0)
+
+    @property
+    def is_longer(self) -> bool:
+        """Its answer has more tokens than it was to have at most."""
+        return self.measured is not None and self.most_tokens is not None and self.measured.tokens > self.most_tokens
+
+    @property
+    def is_truncated(self) -> bool:
+        """Its answer ended without a finish reason, and without a failure."""
+        return self.error is None and self.measured is not None and self.measured.outcome is Outcome.TRUNCATED
 
     @property
     def time_to_first_token(self) -> float | None:
@@ -128,6 +146,8 @@ class Round:
     """99th percentile of how late the event loop was, in seconds."""
     host_delay_share: float = 0.0
     """Share of the steady part in which this process waited for a CPU."""
+    server: Sequence[Reading] = ()
+    """The server's own metrics in the steady part."""
     end: RoundEnd | None = None
     """Why the round ended before its time; None: it was driven to its end, or the sweep was stopped."""
     reason: str | None = None
@@ -172,10 +192,14 @@ class Sweep:
     """When the sweep began, on the clock of the driver."""
     stop_reason: str | None = None
     """Why the sweep ended before the last level, in one clause (`--max-requests 500 was reached`); None: it did not."""
+    has_server_metrics: bool = False
+    """The server's own metrics were asked for."""
+    metrics_problem: str | None = None
+    """Why the last reading of these that failed did, in one clause; None: none has failed."""
     request_count: int = 0
     """Requests that were sent, with those that measured how long one takes."""
     cost: float | None = None
-    """What the requests cost by the price table; None: no table was given."""
+    """What the requests cost by `--prices`; None: no price was given."""
 
     @property
     def allowed(self) -> float:

@@ -21,6 +21,7 @@ from otel_itl.tools.sweep.attainment import Share
 from otel_itl.tools.sweep.blocks import Block, split_into_blocks
 from otel_itl.tools.sweep.objective import OVER_GAPS, OVER_REQUESTS, measure_shares, meets_objective
 from otel_itl.tools.sweep.records import Round, Sweep
+from otel_itl.tools.sweep.server_metrics import ServerFigures, summarize
 
 DEFAULT_TARGET = 0.99
 """Without an objective the tail that is shown is p99."""
@@ -86,6 +87,10 @@ class LevelResult:
     """Requests due in the steady parts whose answers a proxy or the server buffered: their gaps are not the model's."""
     shorter: int = 0
     """Requests whose answers were to have an exact length, and had fewer tokens."""
+    longer: int = 0
+    """Requests whose answers had more tokens than they were to have at most."""
+    truncated: int = 0
+    """Requests whose answers ended without a finish reason, and count as not completed."""
     without_token: int = 0
     """Requests due in the steady parts that got no first token: their time to first token is infinite."""
     errors: Counter[str] = field(default_factory=Counter)
@@ -96,10 +101,14 @@ class LevelResult:
     """Figures of the rounds that this machine could not drive, where there are no others: its delays are in them."""
     stall_causes: Counter[str] = field(default_factory=Counter)
     """Cause of a stall → stalls."""
+    server: ServerFigures | None = None
+    """What the server itself has measured; None: it was not asked, or the level is void."""
     standing: Standing | None = None
     """How it stands to the objective; None: it is void, or not judged yet."""
     missed: str | None = None
     """Key of the part of the objective because of which it is beyond or uncertain; None: of none."""
+    doubt: str | None = None
+    """Why it does not hold, or is uncertain, although its shares are within the objective: a clause; None: nothing."""
 
     @property
     def set_aside(self) -> int:
@@ -121,7 +130,7 @@ class LevelResult:
     @property
     def is_failing(self) -> bool:
         """More of its requests failed than are allowed, or most of them."""
-        return self.errors.total() > self.due / 2 or any(one.is_failing for one in self.counted)
+        return self.errors.total() > self.due / 2 or any(one.is_failing for one in self.rounds)
 
     @property
     def is_driver_bound(self) -> bool:
@@ -206,9 +215,14 @@ def _compute_rounds(rounds: Sequence[Round], counted: Sequence[Round], sweep: Sw
         set_aside_by=causes,
         buffered=sum(request.is_buffered for request in judged),
         shorter=sum(request.is_shorter for request in judged),
+        longer=sum(request.is_longer for request in judged),
+        truncated=sum(request.is_truncated for request in judged),
         without_token=sum(request.time_to_first_token is None for request in judged),
         errors=Counter(request.failure for request in due if request.failure is not None),
         error_details={request.failure or "": request.detail for request in due if request.detail},
+        server=summarize((one.server for one in counted), sweep.model, tail_of(sweep.objective))
+        if sweep.has_server_metrics
+        else None,
         stall_causes=sum((request.stall_causes for request in judged), Counter[str]()),
     )
 

@@ -146,4 +146,4 @@ def _choose_level(best: float, missed: float, highest: float) -> float | None:
 def _meets_so_far(level: LevelResult, allowed: float) -> bool:
     """Return whether a level meets the objective by what was measured, however little that is."""
     is_carried = level.standing in {Standing.WITHIN, Standing.UNCERTAIN}
-    return is_carried and all(share.value <= allowed for share in level.shares.values())
+    return is_carried and level.doubt is None and all(share.value <= allowed for share in level.shares.values())

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.sweep.brakes import Brakes
 from otel_itl.tools.sweep.budget import Budget, Reservation
-from otel_itl.tools.sweep.clients import Client
-from otel_itl.tools.sweep.failures import WITHOUT_TOKEN, Failure, describe_failure
-from otel_itl.tools.sweep.measurement import current_request, read_usage, wait_for_span
+from otel_itl.tools.sweep.failures import Failure
 from otel_itl.tools.sweep.prompts import Prompt, Prompts
 from otel_itl.tools.sweep.records import DueRequest
 
@@ -21,18 +20,26 @@ PAUSE_AFTER_FAILURE: Final = 0.2
 """Seconds that a caller of a closed loop waits after a failure, so that an endpoint that is down is not flooded."""
 
 
+class Asker(Protocol):
+    """Asks the endpoint."""
+
+    async def ask(self, request: DueRequest, prompt: Prompt) -> Failure | None:
+        """Send a request, read its stream to the end, and note its times and usage; return why it failed, if it did."""
+
+
 class RequestSender:
     """Sends requests, each in a task of its own, so that none waits for another.
 
     Args:
-        client: client of the endpoint.
+        asker: asks the endpoint, from this process or from several others.
+        is_exact: answers are to be as long as they may be.
         prompts: what is asked.
         budget: what may be consumed.
         brakes: decide whether anything may be sent.
     """
 
-    def __init__(self, client: Client, prompts: Prompts, budget: Budget, brakes: Brakes) -> None:
-        self._client, self._prompts = client, prompts
+    def __init__(self, asker: Asker, prompts: Prompts, budget: Budget, brakes: Brakes, *, is_exact: bool) -> None:
+        self.asker, self._prompts, self._is_exact = asker, prompts, is_exact
         self.budget, self.brakes = budget, brakes
         self._loop = asyncio.get_running_loop()
         self._numbers = 0
@@ -72,7 +79,7 @@ class RequestSender:
                 self.brakes.stop(self.budget.exhausted or "a limit was reached")
             return False
         self._next = None
-        request.exact_tokens = prompt.max_output_tokens if self._client.is_exact else None
+        request.most_tokens, request.is_exact = prompt.max_output_tokens, self._is_exact
         request.task = self._loop.create_task(self._send(request, prompt, reservation))
         self._tasks.add(request.task)
         request.task.add_done_callback(partial(self._forget, request, reservation))
@@ -123,33 +130,17 @@ class RequestSender:
         """Send one request, read its stream to the end, and settle what it has consumed."""
         if self.brakes.are_applied:  # since the task was created
             return
-        current_request.set(request)
         request.sent = self._loop.time()
         self.open += 1
         try:
-            await self._ask(request, prompt)
-            request.ended = self._loop.time()
-            await wait_for_span(request)
-        finally:
-            self.budget.settle(reservation, *read_usage(request))
-
-    async def _ask(self, request: DueRequest, prompt: Prompt) -> None:
-        """Ask the endpoint, and read the stream to the end."""
-        try:
-            await self._client.ask(prompt, partial(self._note_token, request))
-        except Exception as error:  # noqa: BLE001 - whatever an SDK raises is a failure of the request
-            self._note_failure(request, describe_failure(error))
-        else:
-            if request.first_token is None:
-                self._note_failure(request, WITHOUT_TOKEN)
+            failure = await self.asker.ask(request, prompt)
+        except CommandError as error:  # the process that sends it has ended: so does the sweep
+            self.brakes.stop(str(error))
+            return
         finally:
             self.open -= 1
-
-    def _note_token(self, request: DueRequest) -> None:
-        request.first_token = self._loop.time()
-
-    def _note_failure(self, request: DueRequest, failure: Failure) -> None:
-        """Note why a request has failed, and apply the brakes if the endpoint asks for that."""
-        request.status, request.error, request.detail = failure.status, failure.name, failure.detail
-        self.errors += 1
-        self.brakes.note_failure(failure.status, failure.retry_after)
+            self.budget.settle(reservation, *request.usage)
+        if failure is not None:
+            request.status, request.error, request.detail = failure.status, failure.name, failure.detail
+            self.errors += 1
+            self.brakes.note_failure(failure.status, failure.retry_after)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from time import time_ns
 from typing import Any, Final
 
@@ -11,6 +12,8 @@ from otel_itl.core.timeline import MICROSECOND
 from otel_itl.tools.report.certainty import find_error, find_uncertainty_cause
 from otel_itl.tools.report.reading.span_facts import StallFacts
 from otel_itl.tools.report.reading.streams import UNKNOWN, Identity, StoredStream
+from otel_itl.tools.report.render.number_format import ABSENT, make_printable
+from otel_itl.tools.report.selection import find_attribute
 from otel_itl.tools.report.set_aside import find_set_aside_cause
 from otel_itl.tools.report.slo import read_verdict
 from otel_itl.tools.report.stalls import collect_stalls
@@ -26,11 +29,12 @@ _POOLED: Final = {"TTFT": "time_to_first_token", "ITL": "itl_p99", "TPOT": "time
 """Name of a figure that is pooled over streams → the field of `Measures` that shows how well it is known."""
 
 
-def describe_stream(stream: StoredStream) -> dict[str, Any]:
+def describe_stream(stream: StoredStream, by: str | None = None) -> dict[str, Any]:
     """Describe a stream that has ended. Times are seconds; moments are microseconds after the request.
 
-    A key is absent where its value is not known.
+    A key is absent where its value is not known. `by`: as for `name_model`.
     """
+    stream = replace(stream, model=name_model(stream.model, stream.span_facts.attributes, by))
     timeline, facts = stream.timeline, stream.span_facts
     stalls = collect_stalls(stream)
     described = describe_head((stream.trace_id, stream.span_id), stream, timeline.request_unix_ns, facts.session_id)
@@ -80,6 +84,11 @@ def describe_head(
         "start": request_unix_ns // MICROSECOND,
     }
     return without_none(described)
+
+
+def name_model(model: str, attributes: Mapping[str, Any], by: str | None) -> str:
+    """Return the name of a model, with the value of the attribute that models are split by; None: they are not."""
+    return model if by is None else f"{model}, {find_attribute(attributes, by) or ABSENT}"
 
 
 def describe_errors(stream: StoredStream) -> dict[str, Any]:
@@ -158,7 +167,8 @@ def stream_id(trace_id: str, span_id: str, request_unix_ns: int) -> str:
 
 
 def cut(text: str) -> str:
-    """Return a text of at most `MAX_TEXT` characters."""
+    """Return a text of at most `MAX_TEXT` characters, none of which changes how those around it are shown."""
+    text = make_printable(text)
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
 
 

@@ -213,8 +213,8 @@ def test_an_empty_file_is_counted(read: Any) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"\x7fELF\x02\x01\x01\x00\x00", "is binary: a report is made from OTLP JSON, plain or gzip."),
-        (gzip.compress(b"\x00\x01\x02"), "is binary: a report is made from OTLP JSON, plain or gzip."),
+        (b"\x7fELF\x02\x01\x01\x00\x00", "is binary: a report is made from OTLP JSON, plain, gzip or Zstandard."),
+        (gzip.compress(b"\x00\x01\x02"), "is binary: a report is made from OTLP JSON, plain, gzip or Zstandard."),
         ('{"resourceSpans": []}'.encode("utf-16"), "is UTF-16 text: OTLP JSON is UTF-8."),
     ],
     ids=["binary", "binary in gzip", "UTF-16"],

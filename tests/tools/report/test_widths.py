@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from otel_itl.cli import main
+from otel_itl.core.metric_conventions import LATENCY_BUCKETS
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.tools.report.other_tools import TOOLS
 from otel_itl.tools.report.reading.span_facts import SessionFacts, SLOFacts, SpanFacts, StallFacts
 from otel_itl.tools.report.reading.streams import StoredStream
+from otel_itl.tools.report.render.model_tables import MIN_HISTOGRAM_WIDTH, histogram_head
 from otel_itl.tools.report.render.report import print_report
 from otel_itl.tools.report.render.terminal import open_terminal
 from otel_itl.tools.report.summary import Report, summarize
@@ -116,6 +118,19 @@ def test_no_line_of_a_session_is_wider_than_the_terminal(report: Any, width: int
 def test_the_labels_of_the_worst_stream_are_not_cut(report: Any, width: int) -> None:
     text = printed(report(None), width)
     assert ("TTFT 1.23 s" in text, text.count("10.5 s") >= 2) == (True, True)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_name_of_a_group_of_columns_is_not_cut(report: Any, width: int) -> None:
+    text = printed(report(None), width)
+    groups = ("TTFT, ms", "inter-token latency, ms", "by the server, ms", "measured here, ms")
+    assert [text.count(f" {name} ") for name in groups] == [1, 1, 1, 1]
+
+
+def test_the_edges_of_a_histogram_stand_apart() -> None:
+    last = len(LATENCY_BUCKETS) + 1 - MIN_HISTOGRAM_WIDTH
+    heads = [histogram_head(range(start, start + MIN_HISTOGRAM_WIDTH)) for start in range(last)]
+    assert [head for head in heads if not re.search(r"^0 |s +[\d.]+ m?s$", head)] == []
 
 
 def test_two_names_are_not_shortened_to_the_same(report: Any) -> None:

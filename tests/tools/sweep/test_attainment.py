@@ -99,7 +99,10 @@ def test_a_request_that_was_held_up_counts_where_it_is_late_without_that_as_well
 
 
 def test_answers_that_are_shorter_than_they_were_to_be_are_counted() -> None:
-    requests = [due_request(n, of=measured(gaps=(0.02,) * 9), exact_tokens=tokens) for n, tokens in enumerate((10, 11))]
+    requests = [
+        due_request(n, of=measured(gaps=(0.02,) * 9), most_tokens=tokens, is_exact=True)
+        for n, tokens in enumerate((10, 11))
+    ]
     assert "1x: 1 answer had fewer tokens than --ignore-eos asked for." in describe_notes(swept(requests))
 
 

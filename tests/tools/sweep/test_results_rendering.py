@@ -281,7 +281,7 @@ def test_notes_name_failures_stalls_and_what_was_set_aside() -> None:
         "1x: 1 of 3 set aside: its machine was busy.",
         "~ fewer than ten independent samples would lie beyond this percentile: its interval is too narrow.",
         "It ended before the last level: interrupted.",
-        "By the price table it cost 1.50.",
+        "By --prices it cost 1.50.",
     ]
 
 

@@ -207,7 +207,7 @@ def test_the_question_has_what_the_endpoint_would_get_at_most() -> None:
     assert (lines[3], "tokens at most" in lines[4], lines[5]) == (
         "  at most 100 requests",
         True,
-        "  at most 5.00 by the price table",
+        "  at most 5.00 by --prices",
     )
 
 
@@ -261,9 +261,12 @@ BAD = [
     ([*LOCAL, "--rate", "fast"], "argument --rate: invalid choice: 'fast'"),
     ([*LOCAL, "--rate", "poisson", "--closed"], "argument --closed: not allowed with argument --rate"),
     ([*LOCAL, "--max-errors", "2"], "'2' is not a share of errors: it takes one such as 0.1, or 10%"),
-    ([*LOCAL, "--peak", "1", "--max-cost", "5"], "--max-cost 5 needs --prices, as in=3,out=15 or a JSON file."),
+    ([*LOCAL, "--peak", "1", "--max-cost", "5"], "--max-cost 5 needs --prices, as in=3,out=15."),
     ([*LOCAL, "--peak", "1", "--prices", "in=1"], "--prices 'in=1' is not accepted: it takes a price of a million"),
-    ([*LOCAL, "--peak", "1", "--prices", "no.json"], "--prices no.json cannot be read (No such file or directory)."),
+    (
+        [*LOCAL, "--peak", "1", "--prices", "no.json"],
+        "--prices 'no.json' is not accepted: it takes a price of a million",
+    ),
     ([*LOCAL, "--peak", "1", "--prompts", "no.txt"], "--prompts no.txt cannot be read (No such file or directory)."),
     ([*LOCAL, "--peak", "1", "--prompts", "no_module:f"], "'no_module:f' cannot be loaded: ModuleNotFoundError"),
     (

@@ -5,12 +5,15 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from browsers import Browser, opened_browser
 
 from otel_itl.testing import captured_telemetry
+from otel_itl.tools.view.bundle import render_page
+from otel_itl.tools.view.document import describe_page
 
 if TYPE_CHECKING:
     from otel_itl.tools.view.server.serve import ViewServer
@@ -93,3 +96,15 @@ def serve() -> Iterator[Callable[..., Client]]:
     yield start
     for server in started:
         server.stop()
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Callable[..., str]:
+    """Returns the address of a saved page with described streams."""
+
+    def write(streams: list[dict[str, Any]]) -> str:
+        path = tmp_path / "page.html"
+        path.write_text(render_page(describe_page(streams, "spans.jsonl", {})))
+        return path.as_uri()
+
+    return write

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, count
+from pathlib import Path
 from typing import Any
 
 from otel_itl.core import conventions as names
 from otel_itl.core.encoding import encode
 from otel_itl.core.timeline import Kind, Outcome, Timeline
+from otel_itl.tools.report.reading.skipped_input import SkippedInput
+from otel_itl.tools.report.reading.streams import read_streams
+from otel_itl.tools.view.document import describe_stream
 from tests.otlp_json import to_otlp_attributes
 
 MS = 1_000_000
@@ -68,3 +73,16 @@ def log_of(name: str, unix_ns: int, values: Mapping[str, Any], span: Mapping[str
     record = {"eventName": name, "timeUnixNano": str(unix_ns), "attributes": to_otlp_attributes(values)}
     record |= {"traceId": span["traceId"], "spanId": span["spanId"]}
     return {"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]}
+
+
+def describe(tmp_path: Path, gap: float, model: str = "m", **more: Any) -> dict[str, Any]:
+    """A described stream of 20 gaps."""
+    path = tmp_path / "one.jsonl"
+    path.write_text(json.dumps(document_of(make_stream(make_timeline([gap] * 20), model=model, **more))))
+    return describe_stream(next(read_streams([str(path)], SkippedInput())))
+
+
+def repeat(stream: dict[str, Any], count: int, apart_s: float, since: int = 0) -> list[dict[str, Any]]:
+    """The same stream again and again."""
+    starts = [stream["start"] + round((since + number) * apart_s * 1e6) for number in range(count)]
+    return [stream | {"id": f"{stream['id']}-{start}", "start": start} for start in starts]

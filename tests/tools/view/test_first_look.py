@@ -8,18 +8,14 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from browsers import ALL, Browser, missing_browser
-from made import REQUESTED, document_of, log_of, make_span, make_stream, make_timeline
+from made import REQUESTED, describe, document_of, log_of, make_span, make_stream, make_timeline, repeat
 
 from otel_itl.core import conventions as names
 from otel_itl.core.timeline import Outcome
-from otel_itl.tools.report.reading.skipped_input import SkippedInput
-from otel_itl.tools.report.reading.streams import read_streams
-from otel_itl.tools.view.bundle import render_page
-from otel_itl.tools.view.document import describe_page, describe_stream
 
 if TYPE_CHECKING:
     from conftest import Client
@@ -31,33 +27,8 @@ needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="it needs n
 Save = Callable[..., str]
 
 
-@pytest.fixture
-def save(tmp_path: Path) -> Save:
-    """Returns the address of a saved page with described streams."""
-
-    def write(streams: list[dict[str, Any]]) -> str:
-        path = tmp_path / "page.html"
-        path.write_text(render_page(describe_page(streams, "spans.jsonl", {})))
-        return path.as_uri()
-
-    return write
-
-
-def describe(tmp_path: Path, gap: float, model: str = "m", **more: Any) -> dict[str, Any]:
-    """A described stream of 20 gaps."""
-    path = tmp_path / "one.jsonl"
-    path.write_text(json.dumps(document_of(make_stream(make_timeline([gap] * 20), model=model, **more))))
-    return describe_stream(next(read_streams([str(path)], SkippedInput())))
-
-
-def repeat(stream: dict[str, Any], count: int, apart_s: float, since: int = 0) -> list[dict[str, Any]]:
-    """The same stream again and again."""
-    starts = [stream["start"] + round((since + number) * apart_s * 1e6) for number in range(count)]
-    return [stream | {"id": f"{stream['id']}-{start}", "start": start} for start in starts]
-
-
 OPEN = """
-import { countOpen } from "./series.js";
+import { countOpen } from "./opened.js";
 const streams = Array.from({ length: 30 }, (_, number) => ({ start: number * 1e6, end: 1e6 }));
 const together = Array.from({ length: 6 }, () => ({ start: 25e6, end: 10 }));
 console.log(JSON.stringify([countOpen(streams, 0, 0, 30e6, 3), countOpen([...streams, ...together], 0, 0, 30e6, 3)]));

@@ -1,4 +1,4 @@
-"""Reads the JSON documents of a telemetry file, one per line: plain or gzip, from disk or from standard input."""
+"""Reads the JSON documents of a telemetry file, one per line: plain or compressed, from disk or from standard input."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from typing import Any, NamedTuple
 from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.json_text import parse_json
 from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
+from otel_itl.tools.report.reading.zstandard_file import MAGIC, DamagedZstandardError, ZstandardFile
 
 MAX_LINE_BYTES = 256 * 1024 * 1024
 """A longer line is skipped, because a line is held in memory as a whole."""
 STANDARD_INPUT = "-"
 
 _SNIFFED_BYTES = 4_096
-GZIP = b"\x1f\x8b"
+_GZIP = b"\x1f\x8b"
 UTF8_BOM = b"\xef\xbb\xbf"
+_DAMAGED = (gzip.BadGzipFile, zlib.error, DamagedZstandardError)
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -59,7 +61,7 @@ def check_readable(source: str) -> None:
 
 
 def check_text(source: str) -> None:
-    """Check by its beginning that a file is text, plain or gzip. One that is empty, or no regular file, passes.
+    """Check by its beginning that a file is text, plain or compressed. One that is empty, or no regular file, passes.
 
     Raises:
         UnreadableSourceError: it is binary, UTF-16, or cannot be read.
@@ -67,14 +69,16 @@ def check_text(source: str) -> None:
     if source == STANDARD_INPUT or not Path(source).is_file():
         return
     try:
-        with Path(source).open("rb") as file, suppress(EOFError, gzip.BadGzipFile, zlib.error):
-            _sniff(source, _decompressed(file))
+        with Path(source).open("rb") as file, suppress(EOFError, *_DAMAGED):
+            _sniff(source, _decompressed(source, file))
     except OSError as error:
         raise UnreadableSourceError(f"{source} cannot be read: {error.strerror or error}.") from error
 
 
 def read_documents(source: str, skipped: SkippedInput) -> Iterator[Document]:
-    """Yield the JSON documents of a source: one per line, or a list of several. Gzip is recognized by its content.
+    """Yield the JSON documents of a source: one per line, or a list of several.
+
+    Gzip and Zstandard are recognized by their content.
 
     A line that is not JSON, or is incomplete at the end of the file, is added to `skipped`; the next line is read.
 
@@ -83,12 +87,13 @@ def read_documents(source: str, skipped: SkippedInput) -> Iterator[Document]:
         skipped: receives what cannot be read.
 
     Raises:
-        UnreadableSourceError: the source is missing, a directory, binary, or the permission is missing.
+        UnreadableSourceError: the source is missing, a directory, binary, or the permission is missing; or it is
+            Zstandard, and nothing that decompresses it is installed.
     """
     check_readable(source)
     try:
         with nullcontext(sys.stdin.buffer) if source == STANDARD_INPUT else Path(source).open("rb") as file:
-            yield from _read(display_name(source), _decompressed(file), skipped)
+            yield from _read(display_name(source), _decompressed(display_name(source), file), skipped)
     except OSError as error:
         raise UnreadableSourceError(f"{display_name(source)} cannot be read: {error.strerror or error}.") from error
 
@@ -132,16 +137,32 @@ def _read(name: str, file: io.BufferedReader | gzip.GzipFile, skipped: SkippedIn
                 continue
             yield from parse_line(text, f"{name}:{number}", skipped)
     except EOFError:
-        skipped.add(SkipReason.HALF_WRITTEN, f"{name}:{number + 1}", "the gzip data ends early")
-    except (gzip.BadGzipFile, zlib.error):
-        skipped.add(SkipReason.NOT_JSON, f"{name}:{number + 1}", "the gzip data is damaged from here on")
+        skipped.add(SkipReason.HALF_WRITTEN, f"{name}:{number + 1}", "the compressed data ends early")
+    except _DAMAGED:
+        skipped.add(SkipReason.NOT_JSON, f"{name}:{number + 1}", "the compressed data is damaged from here on")
 
 
-def _decompressed(file: Any) -> io.BufferedReader | gzip.GzipFile:
+def is_compressed(start: bytes) -> bool:
+    """Return whether the first bytes of a file are those of gzip or Zstandard."""
+    return start.startswith((_GZIP, MAGIC))
+
+
+def _decompressed(name: str, file: Any) -> io.BufferedReader | gzip.GzipFile:
+    """Return what decompresses an open file, or the file itself.
+
+    Raises:
+        UnreadableSourceError: nothing that decompresses it is installed.
+    """
     buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(file)
-    if buffered.peek(2)[:2] == GZIP:
+    start = buffered.peek(len(MAGIC))[: len(MAGIC)]
+    if start.startswith(_GZIP):
         return gzip.GzipFile(fileobj=buffered, mode="rb")
-    return buffered
+    if start != MAGIC:
+        return buffered
+    try:
+        return io.BufferedReader(ZstandardFile(buffered))
+    except ImportError as error:
+        raise UnreadableSourceError(f"{name} is compressed by Zstandard: pip install zstandard.") from error
 
 
 def _sniff(name: str, file: io.BufferedReader | gzip.GzipFile) -> bytes:
@@ -154,7 +175,7 @@ def _sniff(name: str, file: io.BufferedReader | gzip.GzipFile) -> bytes:
     if start.startswith(_UTF16_BOMS):
         raise UnreadableSourceError(f"{name} is UTF-16 text: OTLP JSON is UTF-8.")
     if b"\0" in start:
-        raise UnreadableSourceError(f"{name} is binary: a report is made from OTLP JSON, plain or gzip.")
+        raise UnreadableSourceError(f"{name} is binary: a report is made from OTLP JSON, plain, gzip or Zstandard.")
     return start
 
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _MIN_OUTCOMES_WIDTH = 12
-_MIN_HISTOGRAM_WIDTH = 12
-"""Fewer columns do not show the shape of a distribution."""
+MIN_HISTOGRAM_WIDTH: Final = 14
+"""Fewer columns do not show the shape of a distribution, and have no room for both of its edges."""
 
 
 def _count_all(summary: SLOSummary) -> int:
@@ -141,7 +141,7 @@ def latency_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTabl
         return Text(_histogram(row.latency_buckets, buckets, terminal.glyphs), style=STYLES["answer"])
 
     if buckets:
-        histogram = Column(_histogram_head(buckets), len(buckets) + 1, group="ITL", cell=draw)
+        histogram = Column(histogram_head(buckets), len(buckets) + 1, group="ITL", cell=draw)
         table.add_columns(Column("", INDENT - 1, cell=lambda _: ""), histogram)
     table.add_models(rows, mark_model)
     return table
@@ -198,12 +198,12 @@ def _buckets_to_show(rows: Sequence[ModelSummary], room: int) -> range:
     used = [index for row in rows for index, count in enumerate(row.latency_buckets) if count]
     if not used:
         return range(0)
-    first = max(min(*used, max(used) + 1 - _MIN_HISTOGRAM_WIDTH), 0)
-    shown = range(first, max(max(used) + 1, first + _MIN_HISTOGRAM_WIDTH))
+    first = max(min(*used, max(used) + 1 - MIN_HISTOGRAM_WIDTH), 0)
+    shown = range(first, max(max(used) + 1, first + MIN_HISTOGRAM_WIDTH))
     return shown if len(shown) <= room else range(0)
 
 
-def _histogram_head(buckets: range) -> str:
+def histogram_head(buckets: range) -> str:
     """Return the lower edge of the first bucket and the upper edge of the last."""
     lower = format_edge(LATENCY_BUCKETS[buckets.start - 1]) if buckets.start else "0"
     upper = format_edge(LATENCY_BUCKETS[buckets.stop - 1]) if buckets.stop <= len(LATENCY_BUCKETS) else "more"

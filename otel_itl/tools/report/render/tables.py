@@ -6,6 +6,7 @@ is continued below with the columns that are left, under the same names.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -145,6 +146,8 @@ class NamedTable:
         longest = max(map(cell_len, shown), default=0) + INDENT
         all_columns = sum(column.width for column in columns) + reserved
         self._name_width = self._fit_names(shown, max(longest, len(title)), len(title), self._width - all_columns)
+        if self._width - self._name_width < _widest_group(columns):
+            self._name_width = 0
         self._is_beside = self._name_width > 0
         width = self._name_width or max(len(title), 2 * INDENT)
         self._names = Column(title, width, kind="fold")
@@ -242,6 +245,14 @@ class NamedTable:
             if fitted == longest or (fitted >= max(_MIN_NAME_WIDTH, least) and len(short) == len(names)):
                 return fitted
         return 0
+
+
+def _widest_group(columns: Iterable[Column]) -> int:
+    """Return the width of the widest group of columns, which stay side by side below the name of their group."""
+    of_group = Counter[str]()
+    for column in columns:
+        of_group[column.group] += column.width if column.group else 0
+    return max(of_group.values(), default=0)
 
 
 def _split_columns(columns: Iterable[Column], room: int, reserved: int) -> Iterator[list[Column]]:

@@ -35,11 +35,11 @@ def describe_demand(plan: SweepPlan, endpoint: Endpoint) -> Iterator[str]:
         if plan.max_tokens is None:
             yield f"  about {input_tokens + output_tokens:,} tokens at most"
         if plan.max_cost is None and plan.price is not None:
-            yield f"  about {plan.price.of(input_tokens, output_tokens):,.2f} by the price table at most"
+            yield f"  about {plan.price.of(input_tokens, output_tokens):,.2f} by --prices at most"
     if plan.max_tokens is not None:
         yield f"  at most {plan.max_tokens:,} tokens"
     if plan.max_cost is not None:
-        yield f"  at most {plan.max_cost:,.2f} by the price table"
+        yield f"  at most {plan.max_cost:,.2f} by --prices"
 
 
 def _describe_planned(plan: SweepPlan, output_tokens: int) -> Iterator[str]:

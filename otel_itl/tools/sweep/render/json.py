@@ -12,11 +12,13 @@ from otel_itl.tools.sweep.bottleneck import find_bottleneck
 from otel_itl.tools.sweep.knee import SweepResult
 from otel_itl.tools.sweep.records import Round
 from otel_itl.tools.sweep.results import Figure, LevelResult, Standing, quantities_of
+from otel_itl.tools.sweep.server_metrics import ServerFigures
 
 SCHEMA = "otel-itl.sweep.v1"
 _OF_LEVEL = (
-    *("level", "standing", "missed", "is_driver_bound", "concurrency", "max_concurrency", "seconds"),
-    *("due", "set_aside", "set_aside_by", "buffered", "without_token", "error_details"),
+    *("level", "standing", "missed", "doubt", "is_driver_bound", "concurrency", "max_concurrency", "seconds"),
+    *("due", "set_aside", "set_aside_by", "buffered", "without_token", "truncated", "shorter", "longer"),
+    "error_details",
 )
 """Keys of a level that are fields of it."""
 _MISSING = (Standing.BEYOND, Standing.SATURATED)
@@ -59,6 +61,7 @@ def _level(level: LevelResult, result: SweepResult) -> dict[str, Any]:
         "void": level.void_reason,
         "errors": dict(level.errors.most_common()),
         "stall_causes": dict(level.stall_causes.most_common()),
+        "server": None if level.server is None else _server(level.server),
         "figures": _figures(level.figures, quantities),
         "unreliable_figures": _figures(level.unreliable_figures, quantities),
         "rounds": [_round(one, result.sweep.began) for one in level.rounds],
@@ -80,6 +83,13 @@ def _figure(figure: Figure) -> dict[str, Any]:
         "effective_samples": figure.effective_samples,
         "is_rough": figure.has_few_tail_samples,
     }
+
+
+def _server(figures: ServerFigures) -> dict[str, Any]:
+    """Return what the server itself has measured in the types of JSON."""
+    percentiles = {key: _finite(value) for key, value in figures.percentiles.items()}
+    gauges = {key: {"mean": figures.means[key], "max": figures.largest[key]} for key in figures.means}
+    return {**percentiles, **gauges, "readings": figures.readings}
 
 
 def _finite(number: float | None) -> float | None:

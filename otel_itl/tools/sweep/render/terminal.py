@@ -16,6 +16,7 @@ from otel_itl.tools.report.render.styles import STYLES
 from otel_itl.tools.report.render.terminal import Terminal, print_to
 from otel_itl.tools.sweep.knee import SweepResult
 from otel_itl.tools.sweep.render import words
+from otel_itl.tools.sweep.render.server import describe_server, note_server
 from otel_itl.tools.sweep.results import Figure, LevelResult, Standing, quantities_of
 
 _STYLES: Final = {
@@ -49,7 +50,7 @@ def _parts(result: SweepResult, terminal: Terminal) -> Iterator[RenderableType]:
     for start in range(0, len(result.levels), beside):
         yield Text()
         yield _table(result.levels[start : start + beside], result)
-    notes = list(words.describe_notes(result))
+    notes = [*words.describe_notes(result), *note_server(result)]
     if notes:
         yield Text()
         yield Text("Notes", style=STYLES["head"])
@@ -74,6 +75,8 @@ def _table(levels: Sequence[LevelResult], result: SweepResult) -> Table:
             table.add_row("", *(Text(interval, style=STYLES["head"]) for interval in intervals))
     table.add_row("requests", *_known(levels, lambda level: f"{level.due:,}"))
     table.add_row("failed", *_known(levels, lambda level: f"{level.errors.total():,}"))
+    for title, cells in describe_server(levels):
+        table.add_row(title, *cells)
     return table
 
 

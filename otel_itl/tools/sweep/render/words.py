@@ -23,12 +23,20 @@ from otel_itl.tools.sweep.bottleneck import find_bottleneck
 from otel_itl.tools.sweep.knee import SweepResult
 from otel_itl.tools.sweep.objective import OVER_GAPS
 from otel_itl.tools.sweep.results import Figure, LevelResult, Standing
+from otel_itl.tools.sweep.sample_size import least_requests
 
 NEVER: Final = "never"
 """Stands for an infinite latency: the percentile falls among requests that got no token."""
 MAX_CAUSES: Final = 3
 MIN_STREAMS: Final = 0.1
 """A smaller number of open streams is not written out."""
+_ANSWERS: Final = {
+    "shorter": "had fewer tokens than --ignore-eos asked for",
+    "longer": "had more tokens than --answer-tokens allows",
+    "truncated": "ended without a finish reason: they count as not completed",
+    "buffered": "came in bursts of a buffer: their gaps are not judged",
+}
+"""Field of a level that counts answers, and what they are."""
 
 
 def headline(result: SweepResult) -> str:
@@ -97,7 +105,7 @@ def _describe_decisive(level: LevelResult, within: str, result: SweepResult) -> 
         return sentence[0].upper() + sentence[1:] + end
     if level.standing is Standing.UNCERTAIN:
         return f"It is not known whether {streams} are carried{within}: {_describe_uncertain(level, result)}"
-    if level.standing is Standing.SATURATED:
+    if level.standing is Standing.SATURATED and level.doubt is None and level is result.judged[0]:
         return f"Does not carry {streams}{within}: fewer than half of the requests are completed{within}{end}"
     if level.standing is Standing.WITHIN:  # and a lower one is not
         return f"It is not known whether {streams} are carried{within}: they were, and a lower load was not"
@@ -119,13 +127,14 @@ def _describe_uncertain(level: LevelResult, result: SweepResult) -> str:
     """Return as a clause why it is not known how a level stands, and about how many requests would decide it."""
     share = level.shares.get(level.missed or "")
     if share is None:
-        return _describe_unmeasured(level)
+        return _describe_unmeasured(level) if level.missed or level.doubt is None else level.doubt
     needed = estimate_requests(share, result.sweep.allowed)
     least, most = (format_three_digits(100 * end) for end in share.interval)
     reason = f"{_describe_missed(level, result, f'{least} to {most}')}, by {pluralize(share.requests, 'request')}"
-    if needed is None:
-        return f"{reason}: too close to decide"
-    return f"{reason}; about {needed:,} would decide"
+    if share.interval[1] <= result.sweep.allowed:
+        enough = share.requests >= least_requests(result.sweep.allowed)
+        reason += ", the times of which are too alike" if enough else ", which are too few"
+    return f"{reason}: too close to decide" if needed is None else f"{reason}; about {needed:,} would decide"
 
 
 def _describe_unmeasured(level: LevelResult) -> str:
@@ -193,7 +202,7 @@ def _describe_missed(level: LevelResult, result: SweepResult, percent: str | Non
     """
     share, objective = level.shares.get(level.missed or ""), result.sweep.objective
     if share is None or objective is None:
-        return "the added load does not come out as more completed requests"
+        return level.doubt or "the added load does not come out as more completed requests"
     may = f"({100 * result.sweep.allowed:.3g} % may)"
     over = f"{percent or format_three_digits(100 * share.value)} % of the"
     if level.missed == OVER_GAPS:
@@ -265,7 +274,7 @@ def describe_notes(result: SweepResult) -> Iterator[str]:
     if sweep.stop_reason is not None:
         yield f"It ended before the last level: {sweep.stop_reason}."
     if sweep.cost is not None:
-        yield f"By the price table it cost {sweep.cost:,.2f}."
+        yield f"By --prices it cost {sweep.cost:,.2f}."
 
 
 def _describe_caveats(level: LevelResult, result: SweepResult) -> Iterator[str]:
@@ -286,10 +295,9 @@ def _describe_caveats(level: LevelResult, result: SweepResult) -> Iterator[str]:
     if level.without_token:
         verb = "counts" if level.without_token == 1 else "count"
         yield f"{at}: {pluralize(level.without_token, 'request')} without a token {verb} as infinitely late."
-    if level.shorter:
-        yield f"{at}: {pluralize(level.shorter, 'answer')} had fewer tokens than --ignore-eos asked for."
-    if level.buffered:
-        yield f"{at}: {pluralize(level.buffered, 'answer')} came in bursts of a buffer: their gaps are not judged."
+    for name, clause in _ANSWERS.items():
+        if count := getattr(level, name):
+            yield f"{at}: {pluralize(count, 'answer')} {clause}."
     share = level.shares.get(level.missed or "")
     if level.standing is Standing.UNCERTAIN and share is not None and share.interval[0] > result.sweep.allowed:
         yield f"{at}: more was over the objective than at higher levels: something else than load was slow."

@@ -1,6 +1,6 @@
 /* Axes: where their ticks are, and how they are drawn. */
 
-import { formatClock, formatDuration } from "./format.js";
+import { formatDuration, formatTime } from "./format.js";
 
 const ROUND_STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7,
   1.5e7, 3e7, 6e7, 1.2e8, 3e8, 6e8, 1.8e9, 3.6e9, 1.08e10, 2.16e10, 4.32e10, 8.64e10, 1.728e11, 8.64e11];
@@ -8,7 +8,8 @@ const ROUND_STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4
 /* Round steps of a time axis (µs), at least `apart` pixels from one another. */
 export function timeTicks(from, until, width, apart = 90) {
   const least = ((until - from) / Math.max(width, 1)) * apart;
-  const step = ROUND_STEPS.find((candidate) => candidate >= least) ?? 8.64e11;
+  const longest = ROUND_STEPS.at(-1);
+  const step = ROUND_STEPS.find((candidate) => candidate >= least) ?? longest * 2 ** Math.ceil(Math.log2(least / longest));
   const ticks = [];
   for (let moment = Math.ceil(from / step) * step; moment <= until; moment += step) ticks.push(moment);
   return { step, ticks };
@@ -36,8 +37,9 @@ export function drawTimeAxis(context, colors, box, from, until, isDuration = fal
     context.fillStyle = colors.grid;
     context.fillRect(Math.round(x), box.top, 1, box.height);
     context.fillStyle = colors.dim;
-    const text = isDuration ? (moment ? formatDuration(moment) : "0") : formatClock(moment, step);
-    context.fillText(text, Math.min(Math.max(x, box.left + 14), box.left + box.width - 24), box.labelY);
+    const text = isDuration ? (moment ? formatDuration(moment) : "0") : formatTime(moment, step);
+    const half = context.measureText(text).width / 2;
+    context.fillText(text, Math.min(Math.max(x, box.left + 14), box.left + box.width - half), box.labelY);
   }
 }
 

@@ -7,7 +7,7 @@ import { chunksOf, endOf, hasStalled, isPlain, isRunning, ongoingStall } from ".
 
 const FACETS = ["side", "provider", "model", "session", "outcome"];
 const FILTERS = [...FACETS, "stalled", "text"];
-const KEYS = [...FILTERS, "from", "to", "low", "high", "stream", "axis", "dense", "theme", "keys"];
+const KEYS = [...FILTERS, "from", "to", "low", "high", "stream", "axis", "sort", "dense", "theme", "keys"];
 const RUNNING = "running";
 const FAILED = "failed";
 const SEARCHED = ["id", "provider", "model", "name", "session", "operation", "error"];
@@ -56,7 +56,7 @@ export class View {
   }
 
   clear() {
-    const kept = Object.fromEntries(["theme", "axis", "dense", "keys"].map((name) => [name, this.values[name]]));
+    const kept = Object.fromEntries(["theme", "axis", "sort", "dense", "keys"].map((name) => [name, this.values[name]]));
     this.values = {};
     this.set(kept);
   }

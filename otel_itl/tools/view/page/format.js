@@ -1,6 +1,7 @@
 /* Numbers as people read them: durations in the unit that fits, times of day, shares. Times come in microseconds. */
 
 const SECOND_US = 1e6;
+const DAY_US = 8.64e10;
 
 export function formatDuration(us) {
   if (us === null || us === undefined || Number.isNaN(us)) return "–";
@@ -72,6 +73,14 @@ export function formatClock(us, step = SECOND_US) {
   const digits = Math.min(6, Math.max(1, Math.ceil(-Math.log10(step / SECOND_US) - 1e-9)));
   const fraction = String(Math.floor(((us % SECOND_US) + SECOND_US) % SECOND_US)).padStart(6, "0");
   return `${seconds}.${fraction.slice(0, digits)}`;
+}
+
+/* Likewise, as a day where the step is one or more, and at midnight: `24 Nov`; with its year from a month on. */
+export function formatTime(us, step) {
+  const date = new Date(us / 1000);
+  const isMidnight = step >= 60 * SECOND_US && !date.getHours() && !date.getMinutes();
+  if (step < DAY_US && !isMidnight) return formatClock(us, step);
+  return date.toLocaleDateString("en-GB", step < 28 * DAY_US ? { day: "numeric", month: "short" } : { month: "short", year: "numeric" });
 }
 
 export function formatDay(us) {

@@ -17,6 +17,7 @@ export function listenToKeys(page) {
     h: ["earlier", () => page.lanes.move(() => page.lanes.window.pan(-0.15))],
     l: ["later", () => page.lanes.move(() => page.lanes.window.pan(0.15))],
     r: ["time of day or time since the request", () => page.lanes.toggleAxis()],
+    g: ["the longest gap first", () => page.view.set({ sort: page.lanes.isByGap ? "" : "gap" })],
     d: ["dense rows", () => page.view.set({ dense: page.lanes.isDense ? "" : "1" })],
     s: ["only stalled streams", () => page.view.set({ stalled: page.view.get("stalled") ? "" : "1" })],
     c: ["clear the filters", () => page.view.clear()],

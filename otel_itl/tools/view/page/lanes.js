@@ -3,18 +3,20 @@
 import { drawTimeAxis } from "./axis.js";
 import { Plot, fitText, makeHatching, setFont } from "./canvas.js";
 import { make, makeButton, makeHead } from "./dom.js";
-import { formatClock, formatDuration, formatWithError } from "./format.js";
 import { LaneWindow, orderRows } from "./lanewindow.js";
+import { ROW_COLUMNS, ROW_TEXTS, describeRows, describeStream, makeCells } from "./lanetext.js";
 import { drawLaneBase, drawLaneOver, drawLaneTicks, makeEraser, makeKindPalette } from "./lanedraw.js";
+import { Overview } from "./overview.js";
 import { RowList } from "./rowlist.js";
 import { SideLegend, colorOfSide } from "./sides.js";
-import { chunksOf, endOf, errorAbove, errorOf, isPlain, isRunning, longestStall, ongoingStall, timeToFirstToken } from "./streams.js";
+import { isPlain, isRunning, ongoingStall } from "./streams.js";
 import { TableToggle } from "./tables.js";
 import { handleGestures } from "./timescale.js";
 
 const AXIS_HEIGHT = 24;
 const MAX_HEIGHT = 460;
 const SIDE_PX = 4;
+const LABEL_PX = 76;
 const ROW = Object.freeze({ normal: 25, dense: 6 });
 const MAX_TABLE_ROWS = 200;
 const LEGEND = [
@@ -45,10 +47,12 @@ export class Lanes {
     const fit = makeButton("fit", () => this.fit(), { title: "Show all of the time (0)" });
     this.table = new TableToggle("the streams", () => this.makeRows());
     this.note = make("span", { class: "note" });
-    const tools = [this.follow, fit, this.axis, this.dense, this.table.button];
+    this.sort = makeButton("longest gap first", () => page.view.set({ sort: this.isByGap ? "" : "gap" }), { id: "sort" });
+    const tools = [this.follow, fit, this.axis, this.sort, this.dense, this.table.button];
+    this.overview = new Overview(page, this);
     this.sides = new SideLegend(page);
     section.append(makeHead("Streams", { term: "stream", note: this.note, tools, legend: LEGEND }), this.sides.element,
-      this.scroller, this.empty, this.table.box);
+      this.overview.plot.box, this.scroller, this.empty, this.table.box);
     this.scroller.addEventListener("scroll", () => page.draw());
     handleGestures(this.plot.box, {
       area: () => this.area, pan: (share) => this.move(() => this.window.pan(share)),
@@ -63,12 +67,28 @@ export class Lanes {
     return this.page.view.get("dense") === "1";
   }
 
+  get isByGap() {
+    return this.page.view.get("sort") === "gap";
+  }
+
+  /* Whether what has stalled is above all others: where the rows are those of a file, and not those of now. */
+  get isStallFirst() {
+    const { isLive, facts } = this.page;
+    return this.isByRequest || !isLive || !facts.grown;
+  }
+
   /* Whether rows begin at their requests: as it was chosen; else for sides, and for a file of which the streams would be
      slivers by time of day. */
   get isByRequest() {
     const chosen = this.page.view.get("axis");
     if (chosen) return chosen === "request";
     return Boolean(this.page.facts.sides) || (this.isFollowing && this.fitsAll && this.window.isSparse);
+  }
+
+  /* The share of the width that the text behind the last end needs. */
+  get labelShare() {
+    const { left, right } = this.area;
+    return Math.min(LABEL_PX / Math.max(right - left, 1), 0.3);
   }
 
   get area() {
@@ -106,12 +126,27 @@ export class Lanes {
     this.page.draw();
   }
 
+  /* Shows a part of the time, by time of day. */
+  show(from, until) {
+    this.page.view.set({ axis: "time" });
+    this.isFollowing = false;
+    this.fitsAll = false;
+    this.window.set(from, until);
+  }
+
+  /* Shows the time around a moment: as much of it as now, or `length` where rows begin at their requests. */
+  goTo(moment, length) {
+    const half = (this.isByRequest || this.fitsAll ? length : this.window.until - this.window.from) / 2;
+    this.show(moment - half, moment + half);
+  }
+
   /* Shows the whole of the streams that pass the filters. */
   fit() {
     if (!this.page.shown.length) return;
     this.keepAxis();
-    this.window.fit(this.isByRequest);
+    this.window.fit(this.isByRequest, this.labelShare);
     this.isFollowing = false;
+    this.fitsAll = true;
     this.page.draw();
   }
 
@@ -120,8 +155,8 @@ export class Lanes {
   placeWindow() {
     if (!this.isFollowing) return;
     this.fitsAll &&= !this.page.facts.grown;
-    if (this.isByRequest) this.window.showRequests();
-    else if (this.fitsAll) this.window.fit(false);
+    if (this.isByRequest) this.window.showRequests(this.labelShare);
+    else if (this.fitsAll) this.window.fit(false, this.labelShare);
     else this.window.follow(Math.floor(this.plot.height / ROW.normal));
   }
 
@@ -134,6 +169,7 @@ export class Lanes {
     this.follow.hidden = !page.isLive;
     this.follow.setAttribute("aria-pressed", String(this.isFollowing && !this.fitsAll));
     this.axis.setAttribute("aria-pressed", String(this.isByRequest));
+    this.sort.setAttribute("aria-pressed", String(this.isByGap));
     this.dense.setAttribute("aria-pressed", String(this.isDense));
     this.sides.update();
     this.list.update();
@@ -143,7 +179,8 @@ export class Lanes {
   draw() {
     if (this.scroller.hidden) return;
     this.placeWindow();
-    this.rows = orderRows(this.page, this.window, this.isByRequest);
+    this.rows = orderRows(this.page, this.window, this);
+    this.overview.place();
     const rowHeight = this.isDense ? ROW.dense : ROW.normal;
     const whole = AXIS_HEIGHT + this.rows.length * rowHeight + 8;
     const most = Math.max(Math.min(window.innerHeight * 0.62, MAX_HEIGHT * 2), 240);
@@ -152,7 +189,7 @@ export class Lanes {
     this.plot.box.style.height = `${height}px`;
     this.spacer.style.height = `${Math.max(whole, height)}px`;
     this.plot.box.style.width = `${this.scroller.clientWidth}px`;
-    this.note.textContent = this.describe();
+    this.note.textContent = describeRows(this.page, this);
     this.drawRows(rowHeight);
   }
 
@@ -243,17 +280,6 @@ export class Lanes {
     context.fillText(fitText(context, more, left - used - 12), used, middle);
   }
 
-  describe() {
-    const { shown, streams, now, view } = this.page;
-    const running = shown.filter(isRunning).length;
-    const all = streams.byId.size;
-    const count = view.isFiltered ? `${shown.length.toLocaleString("en")} of ${all.toLocaleString("en")}` : all.toLocaleString("en");
-    const open = running ? `, ${running} open` : "";
-    const stalled = shown.filter((stream) => isRunning(stream) && ongoingStall(stream, now)).length;
-    const order = this.isByRequest && shown.some((stream) => longestStall(stream, now)) ? ", the longest stall first" : "";
-    return `${count}${open}${stalled ? `, ${stalled} stalled now` : ""}${order}`;
-  }
-
   rowAt(event) {
     const box = this.plot.box.getBoundingClientRect();
     const y = event.clientY - box.top - AXIS_HEIGHT;
@@ -269,7 +295,7 @@ export class Lanes {
   }
 
   describeRow(stream) {
-    return describeBriefly(stream, this.page.now, this.page.facts.sides);
+    return describeStream(stream, this.page.now, this.page.facts.sides);
   }
 
   hover(event) {
@@ -288,25 +314,16 @@ export class Lanes {
     else if (bottom > this.scroller.scrollTop + this.plot.height) this.scroller.scrollTop = bottom - this.plot.height;
   }
 
+  /* The rows of the picture, in its order. */
   makeRows() {
-    const { shown, now } = this.page;
+    const { rows } = this;
     return {
-      keys: shown.slice(0, MAX_TABLE_ROWS).map(({ id }) => id),
-      columns: ["started", "provider", "model", "session", "state", "TTFT", "duration", "ITL p50", "ITL p99", "chunks", "stalls"],
-      texts: 5,
-      rows: shown.slice(0, MAX_TABLE_ROWS).map((stream) => [
-        formatClock(stream.start, 1000), stream.provider ?? "", stream.model ?? stream.name ?? "", stream.session ?? "",
-        isRunning(stream) ? "running" : (stream.outcome ?? "span"), formatWithError(timeToFirstToken(stream), errorOf(stream, "time_to_first_token")),
-        formatDuration(endOf(stream, now) - stream.start), inUs(stream.measures?.itl_p50), inUs(stream.measures?.itl_p99),
-        stream.measures?.chunk_count ?? (isPlain(stream) ? "–" : chunksOf(stream).n), (stream.stalls?.length ?? 0) + (stream.more_stalls ?? 0),
-      ]),
-      more: Math.max(shown.length - MAX_TABLE_ROWS, 0),
-      onRow: (row) => this.open(shown[row]),
+      keys: rows.slice(0, MAX_TABLE_ROWS).map(({ id }) => id), columns: ROW_COLUMNS, texts: ROW_TEXTS,
+      rows: rows.slice(0, MAX_TABLE_ROWS).map((stream) => makeCells(stream, this.page.now)),
+      more: Math.max(rows.length - MAX_TABLE_ROWS, 0), onRow: (row) => this.open(rows[row]),
     };
   }
 }
-
-const inUs = (seconds) => formatDuration(seconds === undefined ? null : seconds * 1e6);
 
 function shiftScale(scale, shift) {
   const shifted = (moment) => scale(moment - shift);
@@ -327,19 +344,4 @@ function clipTo(context, left, width, height) {
 function clipLane(lane, top) {
   const above = Math.max(top - lane.top, 0);
   return { ...lane, top: lane.top + above, height: Math.max(lane.height - above, 0) };
-}
-
-function describeBriefly(stream, now, sides) {
-  const lines = [`${sides ? `${sides[stream.side]}: ` : ""}${stream.provider ?? ""} ${stream.model ?? stream.name ?? ""}`.trim()];
-  if (stream.session) lines.push(`session ${stream.session}${stream.turn ? `, request ${stream.turn}` : ""}`);
-  const first = timeToFirstToken(stream);
-  const facts = [`${isRunning(stream) ? "running for" : (stream.outcome ?? "span")} ${formatDuration(endOf(stream, now) - stream.start)}`];
-  if (first !== null && !isPlain(stream)) facts.push(`TTFT ${formatWithError(first, errorOf(stream, "time_to_first_token"))}`);
-  if (stream.measures?.itl_p50 !== undefined) facts.push(`ITL p50 ${inUs(stream.measures.itl_p50)}, p99 ${formatWithError(stream.measures.itl_p99 * 1e6, errorOf(stream, "itl_p99"), errorAbove(stream, "itl_p99"))}`);
-  lines.push(facts.join(" · "));
-  for (const stall of (stream.stalls ?? []).slice(0, 4)) {
-    const length = stall.open ? now - stream.start - stall.at : stall.waited;
-    lines.push(`${stall.open ? "stalled now for" : "stall of"} ${formatDuration(length)}, ${(stall.cause ?? "unknown cause").replace("_", " ")}`);
-  }
-  return lines.join("\n");
 }

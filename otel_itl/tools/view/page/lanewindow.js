@@ -1,7 +1,7 @@
 /* The window of time of the lanes: where it is at first and while it follows; and the order of the rows. */
 
 import { quantileOf } from "./samples.js";
-import { endOf, isRunning, longestStall, ongoingStall } from "./streams.js";
+import { endOf, isRunning, longestGap, longestStall, ongoingStall } from "./streams.js";
 import { TimeWindow } from "./timescale.js";
 
 const FOLLOWED_US = 30e6;
@@ -39,17 +39,17 @@ export class LaneWindow extends TimeWindow {
     return { from, until };
   }
 
-  /* Shows all of the streams. */
-  fit(isByRequest) {
+  /* Shows all of the streams over the whole width, but for the share that the text behind the last end needs. */
+  fit(isByRequest, labelShare) {
     if (!this.page.shown.length) return;
     const { from, until } = this.findEnds(this.page.shown, isByRequest);
-    const margin = (until - from) * 0.04 || 1000;
-    this.set(from - (isByRequest ? 0 : margin), until + margin * 2.5);
+    const length = (until - from) / (1 - labelShare) || 1000;
+    this.set(from, from + length);
   }
 
   /* Shows streams since their requests: all but the few that are far longer than the others. */
-  showRequests() {
-    this.set(0, Math.max(this.seenLength, 1000) * 1.15);
+  showRequests(labelShare) {
+    this.set(0, Math.max(this.seenLength, 1000) / (1 - labelShare));
   }
 
   /* Shows the time of the newest streams: now, or when the last of them ended. `rows`: how many are in sight. */
@@ -73,17 +73,17 @@ function sortLengths(streams, now) {
   return streams.map((stream) => endOf(stream, now) - stream.start).sort((a, b) => a - b);
 }
 
-/* The rows from the top: what is stalled now; by request, what was stalled for longest; and then the newest, of each side
-   in turn. */
-export function orderRows({ shown, now, facts, parts }, { from, until }, isByRequest) {
-  if (isByRequest) {
-    const all = facts.sides ? takeInTurn(parts.map(({ streams }) => streams)) : shown;
-    const stalled = all.filter((stream) => longestStall(stream, now)).sort((a, b) => longestStall(b, now) - longestStall(a, now));
-    return stalled.length ? [...stalled, ...all.filter((stream) => !longestStall(stream, now))] : all;
-  }
-  const seen = shown.filter((stream) => (stream.start <= until && endOf(stream, now) >= from) || ongoingStall(stream));
-  const stalled = seen.filter(ongoingStall);
-  return stalled.length ? [...stalled, ...seen.filter((stream) => !ongoingStall(stream))] : seen;
+/* The rows from the top: what is stalled now; where `isStallFirst`, what was stalled for longest; and then the newest, of
+   each side in turn. With `isByGap`: all by their longest gap. */
+export function orderRows({ shown, now, facts, parts }, { from, until }, { isByRequest, isByGap, isStallFirst }) {
+  const all = facts.sides && isByRequest ? takeInTurn(parts.map(({ streams }) => streams)) : shown;
+  const seen = isByRequest ? all : all.filter((stream) => (stream.start <= until && endOf(stream, now) >= from) || ongoingStall(stream));
+  const sizeOf = isByGap ? longestGap : isStallFirst ? longestStall : (stream) => (ongoingStall(stream) ? 1 : 0);
+  const isOver = (stream) => sizeOf(stream, now) > 0;
+  const over = seen.filter(isOver);
+  if (!over.length) return seen;
+  const sizes = new Map(over.map((stream) => [stream, sizeOf(stream, now)]));
+  return [...over.sort((a, b) => sizes.get(b) - sizes.get(a)), ...seen.filter((stream) => !isOver(stream))];
 }
 
 /* The first of each list, then the second of each, and so on. */

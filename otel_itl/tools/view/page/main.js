@@ -21,6 +21,8 @@ import { Theme } from "./theme.js";
 import { Tip } from "./tip.js";
 
 const REFRESH_MS = 500;
+/* Drawing the charts takes at most this part of the time: the rest is for summing up and for the reader. */
+const REFRESH_SHARE = 0.2;
 const IDLE_FRAME_MS = 100;
 
 class Page {
@@ -42,13 +44,14 @@ class Page {
     this.charts = [
       new HeatMap(byId("heat"), this), new Series(byId("series"), this), new Spectrum(byId("spectrum"), this),
       new Sessions(byId("sessions"), this), new Models(byId("models"), this),
-      new Explain(byId("explain"), this),
+      this.lanes.overview, new Explain(byId("explain"), this),
     ];
     this.detail = new Detail(this);
     const showHelp = listenToKeys(this);
     this.addActions(showHelp);
     this.theme.preference.addEventListener("change", () => this.changeView());
     this.refreshedAt = 0;
+    this.refreshCost = 0;
     this.frames = 0;
     this.changeView();
     requestAnimationFrame(() => this.frame());
@@ -104,7 +107,7 @@ class Page {
     this.frames++;
     const time = performance.now();
     const hasChanged = this.filteredVersion !== this.streams.version;
-    const isDue = time - this.refreshedAt >= REFRESH_MS;
+    const isDue = time - this.refreshedAt >= Math.max(REFRESH_MS, this.refreshCost / REFRESH_SHARE);
     if (this.isFilterChanged || (hasChanged && isDue) || (hasChanged && !this.shown.length)) {
       this.filter();
       this.bar.update(this.streams.all());
@@ -137,6 +140,7 @@ class Page {
     this.summary.updateTotals();
     for (const chart of this.charts) chart.draw();
     this.needsRefresh = isBusy;
+    this.refreshCost = performance.now() - time;
   }
 
   showName() {
@@ -152,6 +156,7 @@ class Page {
     if (this.isLive) parts.push(this.isLost ? "the server does not answer" : (facts.status ?? "live"));
     else parts.push(`${facts.name}, ${formatDay(facts.made)}`);
     if (streams.letGo) parts.push(`${formatCount(streams.letGo)} older let go`);
+    if (facts.selected) parts.push(facts.selected);
     if (facts.skipped) parts.push(facts.skipped);
     const text = parts.join(" · ");
     if (this.shownStatus === state + text) return;
@@ -164,6 +169,7 @@ class Page {
     if (this.streams.byId.size) return [make("p", {}, "No stream passes the filters. "), makeButton("clear the filters", () => this.view.clear())];
     if (!this.isLive) return [make("p", {}, "There is no stream in this file.")];
     const lines = [make("p", {}, "Waiting for the first stream.")];
+    if (this.facts.selected) lines.push(make("p", { class: "warn" }, `Selected: ${this.facts.selected}.`));
     if (this.facts.skipped) lines.push(make("p", { class: "warn" }, `Skipped so far: ${this.facts.skipped}.`));
     for (const [before, code] of this.facts.hints ?? []) lines.push(make("p", {}, `${before} `, make("code", {}, code)));
     return lines;

@@ -83,8 +83,9 @@ function sizeOf(bin) {
 export const TOO_FEW = "~ of too few samples: p95 needs 200, p99 1,000, of 5 streams; p50 needs 5";
 
 /* A percentile as text, with the mark of one that has too few samples, or samples of too few streams: the rule of the
-   report (tools/report/too_few.py). */
+   report (tools/report/too_few.py). Of one sample there is one figure, its median. */
 export function markIfTooFew(text, share, samples, streams = MIN_STREAMS) {
+  if (samples === 1 && share !== 0.5) return "–";
   const needed = share <= 0.5 ? MIN_STREAMS : Math.round(MIN_BEYOND / (1 - share));
   return samples && (samples < needed || (share > 0.5 && streams < MIN_STREAMS)) ? `~${text}` : text;
 }

@@ -6,8 +6,8 @@ import { Plot } from "./canvas.js";
 import { makeHead } from "./dom.js";
 import { formatClock, formatCount, formatDuration } from "./format.js";
 import { drawNothing, heightOfBands } from "./heatmap.js";
+import { countOpen, drawOpened } from "./opened.js";
 import { SideLegend } from "./sides.js";
-import { endOf, isPlain } from "./streams.js";
 import { TableToggle } from "./tables.js";
 
 const LINES = [{ share: 0.5, color: "itl-50", width: 2, dash: [] }, { share: 0.95, color: "itl-95", width: 1.5, dash: [] },
@@ -114,28 +114,11 @@ export class Series {
     context.lineWidth = 1;
   }
 
-  /* Below: how many streams were open, as an area, or as a line for each side; and when something stalled. */
+  /* Below: how many streams were open, and when something stalled. */
   drawStrip(context, colors) {
     const { area } = this;
     const bottom = area.top + area.height + 8 + STRIP - 6;
-    const most = Math.max(...this.parts.flatMap(({ open }) => open), 1);
-    for (const { open, color, streams, range: { from, until } } of this.parts) {
-      const step = area.width / open.length;
-      context.fillStyle = colors[color ?? "wait"];
-      open.forEach((count, column) => {
-        const height = (count / most) * (STRIP - 6);
-        if (!color || count) context.fillRect(area.left + column * step, bottom - height, step + 0.4, color ? 1.5 : height);
-      });
-      context.fillStyle = colors.stall;
-      for (const stream of streams) {
-        for (const stall of stream.stalls ?? []) {
-          const x = area.left + ((stream.start + stall.at - from) / (until - from)) * area.width;
-          const length = stall.open ? this.page.now - stream.start - stall.at : stall.waited;
-          const width = Math.max((length / (until - from)) * area.width, 2);
-          if (x + width > area.left) context.fillRect(Math.max(x, area.left), bottom + 1, width, 5);
-        }
-      }
-    }
+    const most = drawOpened(context, colors, this.parts, { ...area, bottom, height: STRIP - 6 }, this.page.now);
     context.fillStyle = colors.dim;
     context.textAlign = "right";
     context.fillText(`${most}`, area.left - 6, bottom - STRIP + 11);
@@ -181,26 +164,4 @@ function findLatencyBounds(sums) {
   const most = Math.max(...samples.map((one) => one.quantile(0.999)), first.reduce((longest, { us }) => Math.max(longest, us), 0));
   const low = 10 ** (Math.floor(Math.log10(Math.max(least, 300)) * 2) / 2);
   return { low, high: 10 ** (Math.ceil(Math.log10(Math.max(most, low * 30)) * 3) / 3) };
-}
-
-/* The most streams that were open at once, in each of some equal parts of the time. */
-export function countOpen(streams, now, from, until, columns) {
-  const changes = [];
-  for (const stream of streams) {
-    if (!isPlain(stream)) changes.push([stream.start, 1], [endOf(stream, now), -1]);
-  }
-  // Where one ends in the moment in which another one begins, one was open.
-  changes.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
-  const open = [];
-  let [count, next] = [0, 0];
-  for (let column = 1; column <= columns; column++) {
-    const end = from + ((until - from) * column) / columns;
-    let most = count;
-    for (; next < changes.length && (changes[next][0] < end || column === columns); next++) {
-      count += changes[next][1];
-      most = Math.max(most, count);
-    }
-    open.push(most);
-  }
-  return open;
 }

@@ -32,7 +32,7 @@ function findRange(streams, now) {
 
 /* The name of a side with its colour, for legends, tiles and tables. */
 export function makeSideName({ sides }, side) {
-  return make("span", { class: "side" }, make("i", { class: `k-${colorOfSide(side)}`, "aria-hidden": "true" }), sides[side]);
+  return make("span", { class: "side" }, make("i", { class: `k-${colorOfSide(side)}`, "aria-hidden": "true" }), make("span", {}, sides[side]));
 }
 
 /* A legend of the sides, once they are known; with a note on how lines are drawn, it takes the place of the other legend. */

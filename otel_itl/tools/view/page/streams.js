@@ -19,8 +19,14 @@ export function ongoingStall(stream) {
 
 /* How long the longest stall of a stream is or was, in µs; 0: it has none. */
 export function longestStall(stream, now) {
-  const lengths = (stream.stalls ?? []).map((stall) => (stall.open ? now - stream.start - stall.at : stall.waited ?? 0));
+  if (!stream.stalls?.length) return 0;
+  const lengths = stream.stalls.map((stall) => (stall.open ? now - stream.start - stall.at : stall.waited ?? 0));
   return Math.max(0, ...lengths);
+}
+
+/* The longest time between two output chunks of a stream, in µs, or its longest stall. */
+export function longestGap(stream, now) {
+  return Math.max((stream.measures?.itl_max ?? 0) * 1e6, longestStall(stream, now));
 }
 
 /* The time to first token in µs: by its figures, or by its chunks while it runs. */

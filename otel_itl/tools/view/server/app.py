@@ -114,7 +114,7 @@ class ViewApp:
         facts = self._describe()
 
         def render() -> str:
-            more = {"let_go": self._store.let_go} | ({"sides": facts["sides"]} if "sides" in facts else {})
+            more = {"let_go": self._store.let_go} | {key: facts[key] for key in ("sides", "selected") if key in facts}
             return render_page(describe_page(self._store.documents(), name=str(facts["name"]), more=more))
 
         attachment = {"Content-Disposition": 'attachment; filename="otel-itl.html"'}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Container, Iterable, Iterator, Mapping
 from threading import Lock
 from time import monotonic
 from typing import Any, Final
@@ -22,12 +23,21 @@ from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
 from otel_itl.tools.report.reading.span_facts import read_session_id
 from otel_itl.tools.report.reading.streams import (
     UNKNOWN,
+    Identity,
     StoredStream,
     StreamReader,
     describe_shape_error,
     read_identity,
 )
-from otel_itl.tools.view.document import cut, describe_head, describe_stream, put_on_side, without_none
+from otel_itl.tools.report.selection import Selection
+from otel_itl.tools.view.document import (
+    cut,
+    describe_head,
+    describe_stream,
+    name_model,
+    put_on_side,
+    without_none,
+)
 from otel_itl.tools.view.server.running import RunningStreams
 from otel_itl.tools.view.server.store import Store
 
@@ -55,14 +65,26 @@ class Assembler:
         store: keeps the streams.
         skipped: receives what does not make a stream.
         side: of a comparison, that all of this belongs to; None: nothing is compared.
+        selection: the streams that are shown; None: all.
+        by: the attribute that each model is split by; None: by none.
     """
 
-    def __init__(self, store: Store, skipped: SkippedInput, side: int | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        skipped: SkippedInput,
+        side: int | None = None,
+        selection: Selection | None = None,
+        by: str | None = None,
+    ) -> None:
         self.store = store
         self._side = side
         self._skipped = skipped
         self._lock = Lock()
-        self._running = RunningStreams(store)
+        self._selection = selection or Selection()
+        self._by = by
+        self._kept = _KEPT | {key for key, _ in self._selection.where} | {by}
+        self._running = RunningStreams(store, self._selection)
         self._reader = StreamReader(skipped, max_waiting=store.keep)
         self.foreign = 0
         """Spans that have nothing to do with models."""
@@ -89,7 +111,7 @@ class Assembler:
         """
         refused: list[Exception] = []
         found = iterate_spans(document, refused.append)
-        spans = [span._replace(attributes=_keep_attributes(span.attributes)) for span in found]
+        spans = [span._replace(attributes=_keep_attributes(span.attributes, self._kept)) for span in found]
         records = list(iterate_token_logs(document, _EVENTS, refused.append))
         failures = sum(_count_failures(document))
         if refused:
@@ -120,7 +142,7 @@ class Assembler:
             except SHAPE_ERRORS:
                 self._skip(span.span_id, where)
         elif any(name.startswith(_EXCERPT) for name in span.attributes):
-            self._keep(_describe_plain(span))
+            self._show_plain(span)
         else:
             self.foreign += 1
 
@@ -145,21 +167,31 @@ class Assembler:
     def _show(self, streams: Iterable[StoredStream]) -> None:
         """Show streams that have ended, in place of what was shown while they ran."""
         for stream in streams:
-            described = describe_stream(stream)
-            self._running.finish((stream.trace_id, stream.span_id), described["start"])
-            self._keep(described)
+            start = stream.timeline.request_unix_ns // MICROSECOND
+            self._running.finish((stream.trace_id, stream.span_id), start)
+            if self._selection.takes(stream):
+                self._keep(describe_stream(stream, self._by))
+
+    def _show_plain(self, span: OTLPSpan) -> None:
+        """Show a span of another instrumentation, if it is selected."""
+        attributes = ChainMap(dict(span.attributes), dict(span.resource))
+        identity, session_id = read_identity(span.attributes), read_session_id(span.attributes)
+        if identity.model == UNKNOWN:
+            identity = identity._replace(model=span.name)
+        if self._selection.matches(span.start_unix_ns, identity, session_id, attributes):
+            self._keep(_describe_plain(span, identity._replace(model=name_model(identity.model, attributes, self._by))))
 
     def _keep(self, described: dict[str, Any]) -> None:
         """Put a stream that has ended into the store, on its side."""
         self.store.put(described if self._side is None else put_on_side(described, self._side))
 
 
-def _keep_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _keep_attributes(attributes: Mapping[str, Any], kept: Container[str | None]) -> dict[str, Any]:
     """Return the attributes that the page needs: no prompt, no completion, no long text."""
     return {
         name: value
         for name, value in attributes.items()
-        if (name in _KEPT or name.startswith("itl."))
+        if (name in kept or name.startswith("itl."))
         and not (isinstance(value, (str, bytes)) and len(value) > MAX_TEXT_BYTES)
     }
 
@@ -174,12 +206,9 @@ def _count_failures(document: Mapping[str, Any]) -> Iterator[float]:
                     yield from (float(point.get("asInt", point.get("asDouble", 0))) for point in points)
 
 
-def _describe_plain(span: OTLPSpan) -> dict[str, Any]:
+def _describe_plain(span: OTLPSpan, identity: Identity) -> dict[str, Any]:
     """Describe a span of another instrumentation, which holds no token time."""
     attributes = span.attributes
-    identity = read_identity(attributes)
-    if identity.model == UNKNOWN:
-        identity = identity._replace(model=span.name)
     key, error = (span.trace_id, span.span_id), attributes.get(names.ERROR_TYPE)
     described = describe_head(key, identity, span.start_unix_ns, read_session_id(attributes)) | {
         "kind": "span",

@@ -10,13 +10,13 @@ from time import monotonic
 from typing import IO, Final
 
 from otel_itl.tools.report.reading.documents import (
-    GZIP,
     MAX_LINE_BYTES,
     STANDARD_INPUT,
     UTF8_BOM,
     Document,
     UnreadableSourceError,
     display_name,
+    is_compressed,
     parse_line,
     read_documents,
 )
@@ -33,7 +33,7 @@ _HALF_WRITTEN_SECONDS: Final = 2.0
 class FileFollower:
     """Reads files in a thread, and then what is appended to them. One that is rotated or replaced is opened anew.
 
-    Standard input and gzip are read to their end once.
+    Standard input and compressed files are read to their end once.
 
     Args:
         sources: paths of files that can be read, each with the assembler that takes what is read; `-` is standard
@@ -104,7 +104,7 @@ class FileFollower:
         if not Path(source).is_file():
             return False
         with Path(source).open("rb") as file:
-            return file.read(2) != GZIP
+            return not is_compressed(file.read(4))
 
     def _add_all(self, documents: Iterable[Document], assembler: Assembler) -> None:
         """Take in documents, those that are OTLP, until the follower is stopped."""

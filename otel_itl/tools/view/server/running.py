@@ -12,6 +12,7 @@ from otel_itl.core.timeline import MICROSECOND, OUTPUT, SECOND
 from otel_itl.tools.report.reading.otlp import TokenLogRecord
 from otel_itl.tools.report.reading.span_facts import read_session_id, read_stall
 from otel_itl.tools.report.reading.streams import read_identity
+from otel_itl.tools.report.selection import Selection
 from otel_itl.tools.view.document import cut, describe_head, describe_stall, stream_id
 from otel_itl.tools.view.moments import HIDDEN, OTHER, DrawnChunks
 from otel_itl.tools.view.packing import MIN_DRAWN_HOLD, pack_chunks
@@ -48,10 +49,13 @@ class RunningStreams:
 
     Args:
         store: keeps the streams.
+        selection: those that are shown. Of one that runs, the attributes are not known: it is shown when it has ended,
+            if it is selected by one.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, selection: Selection) -> None:
         self._store = store
+        self._selection = selection
         self._streams: dict[str, _Running] = {}
         self._ended: dict[str, None] = {}
         """Ids of streams that have ended: a late progress event does not show them again."""
@@ -70,6 +74,8 @@ class RunningStreams:
         if stream is None:
             if names.STREAM_OUTCOME in attributes:
                 return  # it was too short to be shown before its end, and its span follows
+            if not self._is_selected(request_unix_ns, attributes):
+                return
             key, start = (trace_id, span_id), request_unix_ns // MICROSECOND
             begun_by_stall = self._find(key, start)
             if begun_by_stall is not None:  # this event describes it exactly
@@ -106,7 +112,7 @@ class RunningStreams:
         stream = self._find(key, start)
         if stream is None:
             identifier = stream_id(*key, start * MICROSECOND)
-            if not is_open or identifier in self._ended:
+            if not is_open or identifier in self._ended or not self._is_selected(start * MICROSECOND, attributes):
                 return
             stream = self._start(key, start, attributes, now)
         stream.heard = now
@@ -140,6 +146,10 @@ class RunningStreams:
                 lost = {"outcome": "lost", "end": stream.last_arrival, "stalls": stream.stalls}
                 self._store.update(stream.id, lost)
                 self._note_end(stream.id)
+
+    def _is_selected(self, request_unix_ns: int, attributes: Mapping[str, Any]) -> bool:
+        identity, session_id = read_identity(attributes), read_session_id(attributes)
+        return self._selection.matches(request_unix_ns, identity, session_id, attributes)
 
     def _start(self, key: tuple[str, str], start: int, attributes: Mapping[str, Any], now: float) -> _Running:
         """Begin to show a stream."""

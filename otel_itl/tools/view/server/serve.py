@@ -7,7 +7,8 @@ import socket
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from itertools import repeat
 from pathlib import Path
@@ -22,6 +23,7 @@ from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.reading.documents import display_name
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.render.number_format import pluralize
+from otel_itl.tools.report.selection import Selection
 from otel_itl.tools.view.document import number_same_names
 from otel_itl.tools.view.server.app import ViewApp
 from otel_itl.tools.view.server.assembler import Assembler
@@ -59,6 +61,8 @@ class ServerOptions:
         keep: streams that are kept.
         name: what is shown, for the title.
         token: that requests need beyond loopback; empty: a new one is made.
+        selection: the streams that are shown.
+        by: the attribute that each model is split by; None: by none.
     """
 
     sources: Sequence[str] = ()
@@ -69,6 +73,8 @@ class ServerOptions:
     keep: int = 10_000
     name: str = ""
     token: str = ""
+    selection: Selection = field(default_factory=Selection)
+    by: str | None = None
 
 
 class ViewServer:
@@ -85,11 +91,12 @@ class ViewServer:
         self._options = options
         self._store = Store(options.keep)
         self.skipped = SkippedInput()
-        self.assembler = Assembler(self._store, self.skipped)
+        assemble = partial(Assembler, self._store, self.skipped, selection=options.selection, by=options.by)
+        self.assembler = assemble()
         token = None if is_loopback(options.address) else options.token or token_urlsafe(18)
         self._guard = Guard(options.address, token)
         self._sides = _name_sides(options.sources) if options.compares else []
-        of_sides = [Assembler(self._store, self.skipped, side) for side in range(len(self._sides))]
+        of_sides = [assemble(side) for side in range(len(self._sides))]
         self._assemblers = of_sides or [self.assembler]
         sources = list(zip(options.sources, of_sides or repeat(self.assembler), strict=False))
         self._follower = FileFollower(sources, self.skipped) if sources else None
@@ -175,14 +182,16 @@ class ViewServer:
         """Return the facts that the page shows of this server."""
         names = [Path(display_name(source)).name for source in self._options.sources]
         name = self._options.name or (names[0] if len(names) == 1 else f"{len(names)} files" if names else "view")
+        selected = {"selected": self._options.selection.describe()}
         if self._follower is None:
             ports = f"OTLP on {self.port}" + (f" and {self.grpc_port} (gRPC)" if self.grpc_port else "")
-            facts = {"name": name, "status": f"receiving, {ports}", "skipped": self._skipped()}
+            facts = {"name": name, "status": f"receiving, {ports}", "skipped": self._skipped(), **selected}
             return {**facts, "hints": self._hints(), "grown": True}
         following = self._follower.describe_change() or f"following {name}"
         status = f"reading {name}" if self._follower.is_reading else following
         sides = {"sides": self._sides} if self._sides else {}
-        return {"name": name, "status": status, "skipped": self._skipped(), "grown": self._follower.has_grown, **sides}
+        facts = {"name": name, "status": status, "skipped": self._skipped(), **selected}
+        return {**facts, "grown": self._follower.has_grown, **sides}
 
     def describe_skipped(self) -> Iterator[str]:
         """Yield a line for each part of the input that cannot be used, as the report does, once it has been read."""
