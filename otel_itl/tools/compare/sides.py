@@ -72,7 +72,7 @@ class SideReader:
             raise CannotSplitError(f"--by {split!r} is not accepted: it takes an attribute, or ATTRIBUTE=A,B.")
         sides: dict[str, Side] = {}
         for stream in self._read(sources):
-            value = find_attribute(stream, attribute)
+            value = find_attribute(stream.span_facts.attributes, attribute)
             if value is not None and (not chosen or value in chosen):
                 self._add(sides.setdefault(value, Side(name=value)), stream)
         if missing := next((value for value in chosen if value not in sides), None):

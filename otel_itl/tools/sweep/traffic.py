@@ -66,6 +66,6 @@ class _RecordedRequest(NamedTuple):
 def _reduce(stream: StoredStream) -> _RecordedRequest:
     """Reduce a stream to its times and lengths."""
     start = stream.timeline.request_unix_ns / SECOND
-    tokens = find_attribute(stream, USAGE_INPUT_TOKENS) or ""
+    tokens = find_attribute(stream.span_facts.attributes, USAGE_INPUT_TOKENS) or ""
     input_tokens = int(tokens) if tokens.isdecimal() else 0
     return _RecordedRequest(start, start + stream.timeline.end / SECOND, input_tokens, stream.measures.token_count)

@@ -147,7 +147,7 @@ def test_the_streams_are_in_a_file_that_can_be_compared_by_level(drive: Callable
     output = str(tmp_path / "sweep.jsonl")
     sweep = drive(levels=(1, 2), output=output, request_duration=None)
     stored = list(read_streams([output], SkippedInput()))
-    is_steady = [find_attribute(stream, "itl.sweep.steady") == "true" for stream in stored]
+    is_steady = [find_attribute(stream.span_facts.attributes, "itl.sweep.steady") == "true" for stream in stored]
     assert sum(is_steady) == streams(sweep, 1) + streams(sweep, 2) > 0
     split = "itl.sweep.level=1,2"
     sides = SideReader(SkippedInput()).read_by_attribute([output], split)
