@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.explain.example import write_example
-from bench.explain.fleets import ALONE, CONFOUNDED, KINDS, MIXED, NOTHING, Fleet
+from bench.explain.fleets import ALONE, ATTRIBUTES, BENT, CONFOUNDED, KINDS, MIXED, NOTHING, Fleet
 from bench.explain.loads import FEEDBACK, RUNS, FeedbackFleet, Runs
 from bench.explain.trial import Tally, play, play_stored
 from bench.page import replace_section
@@ -23,9 +23,8 @@ from otel_itl.tools.explain.render.words import describe_finding, describe_model
 
 SECTION = "explain"
 LOAD_SECTION = "explain own load"
-LOAD_FLEETS = 10
+LOAD_FLEETS = 20
 FLEETS = 100
-QUICK_FLEETS = 10
 STORED_FLEETS = 3
 """Fleets that are also written as telemetry and read back."""
 UNITS = {
@@ -37,14 +36,14 @@ UNITS = {
     Driver.RETRIES: "for each retry",
     Driver.IDLE: "after 10 minutes of silence",
 }
-SHARES = {Driver.CALENDAR, Driver.SERVER_ADDRESS, Driver.RESPONSE_MODEL}
+SHARES = {Driver.CALENDAR, Driver.SERVER_ADDRESS, Driver.RESPONSE_MODEL, Driver.ATTRIBUTE}
 """Drivers whose size is a share of the latency."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Simulate, and print the tables."""
     parser = argparse.ArgumentParser(prog="python -m bench.explain", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_FLEETS} fleets of each kind")
+    parser.add_argument("--fleets", type=int, default=FLEETS, help="fleets of each kind (default: %(default)s)")
     parser.add_argument("--loads", action="store_true", help="only fleets whose own load is no cause, or set by hand")
     parser.add_argument("--server", default=shutil.which("llama-server"), help="path of llama-server, for --loads")
     parser.add_argument("--only", choices=[fleet.name for fleet in KINDS], help="one kind of fleets")
@@ -65,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.write:
             replace_section(options.write, LOAD_SECTION, text)
         return
-    fleets = QUICK_FLEETS if options.quick else FLEETS
+    fleets = options.fleets
     played = {}
     for fleet in KINDS:
         if options.only in {None, fleet.name}:
@@ -92,11 +91,21 @@ def _text(played: dict[Fleet, Tally], fleets: int) -> Iterator[str]:
         "One driver, or two of one kind": ALONE,
         "The own load is high in the slow hours": CONFOUNDED,
         "Several drivers": MIXED,
+        "A tenant, beside four other attributes": ATTRIBUTES,
+        "A cost that begins at some load or length": BENT,
     }
     for title, kinds in titles.items():
         yield f"### {title}: {fleets} fleets of each kind\n"
         yield table(
-            ["fleet", "streams", "planted", "named", "its size is in the interval", "nothing else is named"],
+            [
+                "fleet",
+                "streams",
+                "planted",
+                "named",
+                "with a bend",
+                "its size is in the interval",
+                "nothing else is named",
+            ],
             (row for fleet, tally in played.items() if fleet in kinds for row in _rows(fleet, tally)),
         )
 
@@ -122,7 +131,10 @@ def _feedback_row(fleet: FeedbackFleet, fleets: int) -> list[str]:
 def _runs_text(fleets: int) -> Iterator[str]:
     """Yield the table of load tests."""
     yield f"### Whole runs at one load: {fleets} load tests of each kind\n"
-    header = ["load test", "true cost of a stream", "right sign", "wrong sign", "not examined, as it says"]
+    header = [
+        *("load test", "true cost of a stream", "named with its sign", "named wrongly", "its cost is in the interval"),
+        "not examined, as it says",
+    ]
     yield table(header, (_runs_row(runs, fleets) for runs in RUNS))
 
 
@@ -139,14 +151,16 @@ def _server_text(server: str | None) -> Iterator[str]:
 
 
 def _runs_row(runs: Runs, fleets: int) -> list[str]:
-    right, wrong, honest = 0, 0, 0
+    right, wrong, inside, honest = 0, 0, 0, 0
     for seed in range(fleets):
         explanation = explain_observations(runs.simulate(np.random.default_rng(seed)))
-        sizes = [one.effect.estimate for one in explanation.findings if one.driver is Driver.OWN_LOAD]
-        right += bool(sizes) and all(size * runs.cost > 0 for size in sizes)
-        wrong += any(size * runs.cost <= 0 for size in sizes)
+        loads = [one for one in explanation.findings if one.driver is Driver.OWN_LOAD]
+        found = [one.effect for one in loads if one.target is Target.ITL]
+        right += bool(found) and all(effect.estimate * runs.cost > 0 for effect in found)
+        wrong += len(found) < len(loads) or any(effect.estimate * runs.cost <= 0 for effect in found)
+        inside += any(effect.low <= runs.cost <= effect.high for effect in found)
         honest += Driver.OWN_LOAD in explanation.models[0].untested[Target.ITL]
-    return [runs.name, f"{1_000 * runs.cost:g} ms a token", str(right), str(wrong), str(honest)]
+    return [runs.name, f"{1_000 * runs.cost:g} ms a token", str(right), str(wrong), str(inside), str(honest)]
 
 
 def _stored_text(stored: dict[Fleet, tuple[Tally, Tally]]) -> Iterator[str]:
@@ -169,7 +183,8 @@ def _rows(fleet: Fleet, tally: Tally) -> Iterator[list[str]]:
     for planted, size in fleet.planted.items():
         named, covered = tally.named[planted], tally.covered[planted]
         share = f"{100 * covered / named:.0f} %" if named else ""
-        yield [*first, _describe(*planted, size), str(named), share, str(tally.clean) if first[0] else ""]
+        clean = str(tally.clean) if first[0] else ""
+        yield [*first, _describe(*planted, size), str(named), str(tally.bent[planted]), share, clean]
         first = ["", ""]
 
 

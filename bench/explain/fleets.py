@@ -28,6 +28,9 @@ SOON = 0.4
 SWITCH_DAY = 13.4
 """Days after the first Monday, when another response model answers."""
 
+VERSION_DAY = 8.6
+"""Days after the first Monday, when another version of the application is deployed."""
+
 Planted = Mapping[tuple[Driver, Target], float]
 """Driver and target → its size, in the unit of its effect."""
 
@@ -58,6 +61,10 @@ class Fleet:
     """Far more sessions are parallel in the slow hours."""
     is_speculative: bool = False
     """Half of the sessions get several tokens in a chunk."""
+    knots: Mapping[Driver, float] = field(default_factory=dict)
+    """Own load or prompt tokens from which on they cost what is planted, and nothing below."""
+    tenants_differ: bool = False
+    """The tenant that is slow has prompts of three times the length."""
 
 
 NOTHING = (
@@ -129,7 +136,27 @@ MIXED = (
         requests=2,
     ),
 )
-KINDS = (*NOTHING, *ALONE, *CONFOUNDED, *MIXED)
+ATTRIBUTES = (
+    Fleet(name="a tenant, ITL", planted={(Driver.ATTRIBUTE, ITL): 0.3}),
+    Fleet(
+        name="a tenant with long prompts",
+        planted={(Driver.ATTRIBUTE, ITL): 0.3, (Driver.PROMPT, ITL): 0.0016},
+        tenants_differ=True,
+    ),
+    Fleet(name="prompts alone, which a tenant has", planted={(Driver.PROMPT, ITL): 0.0016}, tenants_differ=True),
+)
+BENT = (
+    Fleet(
+        name="own load from 4 on, ITL",
+        planted={(Driver.OWN_LOAD, ITL): 0.004},
+        knots={Driver.OWN_LOAD: 4.0},
+        parallel=5.0,
+        bursts=160,
+    ),
+    Fleet(name="prompt from 2,000 on, ITL", planted={(Driver.PROMPT, ITL): 0.004}, knots={Driver.PROMPT: 2_000.0}),
+    Fleet(name="prompt from 2,000 on, TTFT", planted={(Driver.PROMPT, TTFT): 0.2}, knots={Driver.PROMPT: 2_000.0}),
+)
+KINDS = (*NOTHING, *ALONE, *CONFOUNDED, *MIXED, *ATTRIBUTES, *BENT)
 
 
 def simulate(fleet: Fleet, random: np.random.Generator) -> Observations:
@@ -139,6 +166,9 @@ def simulate(fleet: Fleet, random: np.random.Generator) -> Observations:
     hour, weekday = (start % DAY) // HOUR, (start // DAY).astype(int) % 7
     tokens = np.clip(random.lognormal(5.2, 0.6, count), 40, 1_500).round()
     prompt, cached = _prompts(session, random)
+    attributes, is_acme = _attributes(start, session, np.random.default_rng([len(session), int(tokens.sum())]))
+    if fleet.tenants_differ:
+        prompt = np.where(is_acme, 3 * prompt, prompt)
     retries = random.choice([0, 1, 2], count, p=[0.93, 0.06, 0.01])
     server = (random.random(session.max() + 1) < 0.35)[session].astype(int)
     per_chunk = np.where(fleet.is_speculative & (random.random(session.max() + 1) < 0.5)[session], 2.5, 1.0)
@@ -155,8 +185,10 @@ def simulate(fleet: Fleet, random: np.random.Generator) -> Observations:
     def latency(target: Target, load: np.ndarray, idle: np.ndarray) -> np.ndarray:
         adds = (
             (FIRST_TOKEN if target is TTFT else GAP)
-            + cost(Driver.OWN_LOAD, target) * (load - 1)
-            + cost(Driver.PROMPT, target) * (prompt - (cached if target is TTFT else 0)) / 1_000
+            + cost(Driver.OWN_LOAD, target) * np.maximum(load - fleet.knots.get(Driver.OWN_LOAD, 1.0), 0)
+            + cost(Driver.PROMPT, target)
+            * np.maximum(prompt - (cached if target is TTFT else 0) - fleet.knots.get(Driver.PROMPT, 0.0), 0)
+            / 1_000
             + cost(Driver.CACHED_PROMPT, target) * cached / 1_000
             + cost(Driver.POSITION, target) * middle / 1_000
             + cost(Driver.TOKENS_PER_CHUNK, target) * (per_chunk - 1)
@@ -167,6 +199,7 @@ def simulate(fleet: Fleet, random: np.random.Generator) -> Observations:
             (1 + cost(Driver.CALENDAR, target) * is_slow)
             * (1 + cost(Driver.SERVER_ADDRESS, target) * (server == 1))
             * (1 + cost(Driver.RESPONSE_MODEL, target) * is_new)
+            * (1 + cost(Driver.ATTRIBUTE, target) * is_acme)
         )
         return adds * factors * np.exp(noise[target])
 
@@ -195,6 +228,7 @@ def simulate(fleet: Fleet, random: np.random.Generator) -> Observations:
                 attempts=1 + int(retries[row]),
                 server=f"10.0.0.{server[row]}:8000",
                 response_model="gpt-2" if is_new[row] else "gpt-1",
+                attributes=attributes[row],
             )
             for row in range(count)
         ],
@@ -224,6 +258,27 @@ def _arrivals(fleet: Fleet, random: np.random.Generator) -> tuple[np.ndarray, np
             number += 1
     order = np.argsort(starts)
     return np.array(starts)[order], np.array(sessions)[order]
+
+
+def _attributes(
+    start: np.ndarray, session: np.ndarray, random: np.random.Generator
+) -> tuple[list[dict[str, str]], np.ndarray]:
+    """Return what an application says of its requests, and which are of the tenant that may be slow."""
+    sessions = session.max() + 1
+    tenants = np.array(["acme", "beta", "core", "dune"])[random.choice(4, sessions, p=[0.2, 0.5, 0.2, 0.1])]
+    hosts = random.integers(12, size=sessions)
+    templates = random.integers(5, size=len(session))
+    made = [
+        {
+            "tenant.id": str(tenants[one]),
+            "host.name": f"host-{hosts[one]}",
+            "cloud.region": f"region-{hosts[one] % 3}",
+            "template": f"{templates[row]}",
+            "service.version": "2.1" if start[row] >= VERSION_DAY * DAY else "2.0",
+        }
+        for row, one in enumerate(session)
+    ]
+    return made, tenants[session] == "acme"
 
 
 def _prompts(session: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -65,13 +65,15 @@ class Runs:
     """Streams of a run."""
     pause: float = 5.0
     """Seconds between two runs."""
+    warm_up: float = 0.0
+    """Share by which the first run is slower; it fades from run to run."""
 
     def simulate(self, random: np.random.Generator) -> Observations:
         """Simulate the streams: each of a run's callers begins one as soon as the one before has ended."""
         at, used, session = 36_000.0, [], 0
-        for streams in self.levels:
+        for number, streams in enumerate(self.levels):
             free = [at + random.uniform(0, 0.05) for _ in range(streams)]
-            level = random.normal(0, 0.03)
+            level = random.normal(0, 0.03) + np.log(1 + self.warm_up * 0.5**number)
             for _ in range(self.streams):
                 start = heapq.heappop(free)
                 session += 1
@@ -92,10 +94,14 @@ FEEDBACK = (
 RUNS = (
     Runs(name="runs of 1, 2 and 1 streams", levels=(1, 2, 1), cost=0.009),
     Runs(name="runs of 1 and 2 streams", levels=(1, 2), cost=0.009, streams=60),
+    Runs(name="runs of 1, 2, 1, 2 and 1", levels=(1, 2, 1, 2, 1), cost=0.009),
+    Runs(name="runs of 1, 2, 4, 8 and 16", levels=(1, 2, 4, 8, 16), cost=0.003),
     Runs(name="runs of 1, 2, 4, 8, 4, 2, 1", levels=(1, 2, 4, 8, 4, 2, 1), cost=0.003),
     Runs(name="nine runs of 1 and 4", levels=(1, 4, 4, 1, 4, 1, 1, 4, 4), cost=0.003),
     Runs(name="runs of 1, 2 and 1, no effect", levels=(1, 2, 1), cost=0.0),
+    Runs(name="runs of 1, 2, 1, 2 and 1, no effect", levels=(1, 2, 1, 2, 1), cost=0.0),
     Runs(name="nine runs of 1 and 4, no effect", levels=(1, 4, 4, 1, 4, 1, 1, 4, 4), cost=0.0),
+    Runs(name="nine runs of 1 and 4, a warm-up", levels=(1, 4, 4, 1, 4, 1, 1, 4, 4), cost=0.0, warm_up=0.5),
 )
 
 

@@ -17,7 +17,7 @@ from bench.real.models import SIZES, write_model
 from bench.real.server import serving
 from otel_itl.tools.explain.observations import Observation, Observations
 
-LEVELS: Final = (1, 2, 1)
+LEVELS: Final = (1, 2, 1, 2, 1)
 STREAMS: Final = 40
 """Streams of a run."""
 TOKENS: Final = 60

@@ -30,6 +30,10 @@ class Tally:
     """Planted driver → fleets in which it is named."""
     covered: Counter[Planted] = field(default_factory=Counter)
     """Planted driver → fleets in which it is named with its size inside the interval."""
+    bent: Counter[Planted] = field(default_factory=Counter)
+    """Planted driver → fleets in which it is named with a bend."""
+    places: list[float] = field(default_factory=list)
+    """Where the bends are."""
     clean: int = 0
     """Fleets in which nothing else is named."""
     wrong: Counter[Planted] = field(default_factory=Counter)
@@ -67,7 +71,8 @@ def _count(tally: Tally, fleet: Fleet, findings: Sequence[Finding]) -> None:
     wrong = []
     for finding in findings:
         planted = (finding.driver, finding.target)
-        if planted in fleet.planted and _is_the_window(finding, fleet):
+        is_tenant = finding.attribute in {None, "tenant.id"} and (finding.attribute is None or _is_acme(finding))
+        if planted in fleet.planted and _is_the_window(finding, fleet) and is_tenant:
             right.setdefault(planted, finding)
         else:
             wrong.append(planted)
@@ -76,7 +81,16 @@ def _count(tally: Tally, fleet: Fleet, findings: Sequence[Finding]) -> None:
     tally.complete += right.keys() == fleet.planted.keys()
     for planted, finding in right.items():
         tally.named[planted] += 1
-        tally.covered[planted] += finding.effect.low <= fleet.planted[planted] <= finding.effect.high
+        effect = finding.bend.above if finding.bend else finding.effect
+        tally.covered[planted] += effect.low <= fleet.planted[planted] <= effect.high
+        if finding.bend:
+            tally.bent[planted] += 1
+            tally.places.append(finding.bend.at)
+
+
+def _is_acme(finding: Finding) -> bool:
+    """Return whether a tenant is the planted one."""
+    return finding.change is not None and finding.change.after == "acme"
 
 
 def _is_the_window(finding: Finding, fleet: Fleet) -> bool:

@@ -184,16 +184,19 @@ def _add_report_arguments(report: CommandParser) -> None:
         "judge every stream by chat, code, agent or TTFT/ITL[@target], as 0.5/0.05 (seconds) or 500ms/50ms, "
         "instead of by the SLO that was in force when it was measured",
     )
-    report.add_argument("--by", metavar="KEY", help="split each model by an attribute of the span or its resource")
+    report.add_argument(
+        "--by",
+        metavar="KEY",
+        help="split each model by an attribute of the span or its resource; with --explain, examine no other attribute",
+    )
     add_flag(
         report,
         "--explain",
-        "print what drives TTFT and ITL instead; goes with --json, --html, --zone and --include-buffered",
+        "print what drives TTFT and ITL instead; goes with --json, --html, --by and --zone",
     )
     add_option(
         report, "--zone", ZONE, "time zone of the hours and weekdays of --explain, as Europe/Berlin (default: UTC)"
     )
-    add_flag(report, "--include-buffered", "with --explain: also streams that came through a buffer")
     outputs = report.add_mutually_exclusive_group()
     outputs.add_argument("--html", metavar="OUT", help="write a page that draws every stream, as one file")
     outputs.add_argument("--perfetto", metavar="OUT", help="write a trace for ui.perfetto.dev")

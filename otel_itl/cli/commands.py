@@ -153,16 +153,15 @@ def _check_report(arguments: argparse.Namespace) -> None:
     given = {option for option, value in vars(arguments).items() if value not in (None, False)}
     files = [f"--{option}" for option in ("html", "perfetto") if option in given]
     if "explain" in given:
-        others = ("--as", "tool"), ("--slo", "slo"), ("--by", "by"), ("--perfetto", "perfetto")
+        others = ("--as", "tool"), ("--slo", "slo"), ("--perfetto", "perfetto")
         misfits = [option for option, name in others if name in given]
         if {"json", "html"} <= given:
             misfits.append("--json and --html together")
         if misfits:
-            goes = "it goes with --zone, --include-buffered, what selects streams, and either --json or --html"
+            goes = "it goes with --zone, --by, what selects streams, and either --json or --html"
             raise CommandError(f"--explain does not go with {misfits[0]}: {goes}.")
-    elif given & {"zone", "include_buffered"}:
-        option = "--zone" if "zone" in given else "--include-buffered"
-        raise CommandError(f"{option} belongs to --explain: leave it out, or add --explain.")
+    elif "zone" in given:
+        raise CommandError("--zone belongs to --explain: leave it out, or add --explain.")
     elif {"session", "tool"} <= given:
         raise CommandError(f"--session has no figures of another tool: leave out --as {arguments.tool}.")
     elif files and given & ({"json", "tool", "slo"} | ({"by"} if "perfetto" in given else set())):

@@ -92,8 +92,8 @@ def explain_latency(arguments: argparse.Namespace) -> None:
     given = Input(arguments.files, arguments.html, selection=read_selection(arguments))
     described = list[dict[str, Any]]()
     streams = given.read() if arguments.html is None else _describe_each(given.read(), described)
-    explanation = explain(streams, arguments.zone or timezone.utc, includes_buffered=arguments.include_buffered)
-    given.check_streams(has_any=explanation.streams > 0 or bool(explanation.set_aside))
+    explanation = explain(streams, arguments.zone or timezone.utc, arguments.by)
+    given.check_streams(has_any=explanation.streams > 0)
     if warning := describe_short_input(explanation):
         print(f"otel-itl report: {warning}", file=sys.stderr)
     if not any(facts.tested for facts in explanation.models):

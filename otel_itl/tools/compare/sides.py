@@ -14,7 +14,7 @@ from otel_itl.tools.compare.baseline import is_baseline, read_baseline
 from otel_itl.tools.compare.requests import Side, add_stream, find_itl_objective
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import StoredStream, read_streams
-from otel_itl.tools.report.selection import Selection
+from otel_itl.tools.report.selection import Selection, find_attribute
 
 _MAX_NAMED = 8
 """Values of an attribute that a message names."""
@@ -75,9 +75,10 @@ class SideReader:
         if not attribute or (chosen and (len(chosen) != 2 or not all(chosen))):  # noqa: PLR2004 - two sides
             raise CannotSplitError(f"--by {split!r} is not accepted: it takes an attribute, or ATTRIBUTE=A,B.")
         sides: dict[str, Side] = {}
-        for stream in self._read(sources, attribute):
-            if stream.group is not None and (not chosen or stream.group in chosen):
-                self._add(sides.setdefault(stream.group, Side(name=stream.group)), stream)
+        for stream in self._read(sources):
+            value = find_attribute(stream.span_facts.attributes, attribute)
+            if value is not None and (not chosen or value in chosen):
+                self._add(sides.setdefault(value, Side(name=value)), stream)
         if missing := next((value for value in chosen if value not in sides), None):
             raise CannotSplitError(f"no stream has {attribute}={missing!r}.")
         ordered = chosen or sorted(sides, key=lambda value: sides[value].first_unix_ns)
@@ -121,7 +122,7 @@ class SideReader:
             ]
         return side
 
-    def _read(self, sources: Sequence[str], group_by: str | None = None) -> Iterator[StoredStream]:
+    def _read(self, sources: Sequence[str]) -> Iterator[StoredStream]:
         """Yield the streams of files that are selected.
 
         Raises:
@@ -130,7 +131,7 @@ class SideReader:
         for source in sources:
             if is_baseline(source):
                 raise CannotSplitError(f"{source} is a baseline, which is a whole side: give it as A or as B.")
-        return self._selection.select(read_streams(sources, self._skipped, group_by))
+        return self._selection.select(read_streams(sources, self._skipped))
 
     def _add(self, side: Side, stream: StoredStream, run: str | None = None) -> None:
         """Add a stream to a side."""

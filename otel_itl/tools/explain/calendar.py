@@ -81,11 +81,12 @@ def find_window(
     difference = float(observed.difference[row, column])
     reach = float(observed.standard_error[row, column] * np.quantile(largest, 0.95))
     window = Window(weekdays, int(start), int(end))
+    candidate = Candidate(driver=Driver.CALENDAR, column=inside.astype(np.float64), window=window)
     return Trial(
-        candidate=Candidate(driver=Driver.CALENDAR, column=inside.astype(np.float64), window=window),
+        candidate=candidate,
         effect=Effect.of_logarithms(difference, difference - reach, difference + reach),
         p=_tail(float(observed.t[row, column]), np.array(largest)),
-        coefficient=difference,
+        contribution=difference * candidate.column,
     )
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from otel_itl.tools.explain.facts import Bools, Facts, Floats
-from otel_itl.tools.explain.findings import Change, Driver, Effect, Switch, Target, Unit, Window
+from otel_itl.tools.explain.findings import Bend, Change, Driver, Effect, Switch, Target, Unit, Window
 from otel_itl.tools.explain.robust import Estimate, find_residuals
 
 MIN_KNOWN = 0.9
@@ -67,8 +67,17 @@ class Candidate:
     """Thresholds that were tried."""
     window: Window | None = None
     """The window of the week; for `CALENDAR` alone."""
-    twins: tuple[Driver, ...] = ()
-    """Other drivers that vary together with it: an effect of theirs looks like one of this."""
+    attribute: str | None = None
+    """Name of the attribute; for `ATTRIBUTE` alone."""
+    runs: int | None = None
+    """Whole runs that are compared; for `OWN_LOAD` alone."""
+    twins: tuple[str, ...] = ()
+    """Other drivers, or names of attributes, that vary together with it: an effect of theirs looks like one of this."""
+
+    @property
+    def name(self) -> str:
+        """The driver, or the name of the attribute."""
+        return self.attribute or self.driver
 
     @property
     def has_moment(self) -> bool:
@@ -83,8 +92,9 @@ class Trial:
     candidate: Candidate
     effect: Effect
     p: float
-    coefficient: float
-    """Coefficient of the candidate's column: seconds where it adds, else the logarithm of the factor."""
+    contribution: Floats
+    """What the candidate adds to each stream: seconds where it adds, else the logarithm of the factor."""
+    bend: Bend | None = None
 
     @property
     def driver(self) -> Driver:
@@ -95,14 +105,18 @@ class Trial:
 def make_trial(candidate: Candidate, found: Estimate) -> Trial:
     """Make the trial of a candidate from the estimate of its coefficient."""
     low, high = found.interval()
-    seconds = Effect(found.value, low, high, Unit.SECONDS, candidate.per)
-    effect = seconds if candidate.adds else Effect.of_logarithms(found.value, low, high)
+    effect = make_cost(candidate, found) if candidate.adds else Effect.of_logarithms(found.value, low, high)
     p = min(found.p * candidate.tries, 1.0)
-    return Trial(candidate=candidate, effect=effect, p=p, coefficient=found.value)
+    return Trial(candidate=candidate, effect=effect, p=p, contribution=found.value * candidate.column)
+
+
+def make_cost(candidate: Candidate, found: Estimate) -> Effect:
+    """Return the effect of a candidate that adds seconds."""
+    return Effect(found.value, *found.interval(), Unit.SECONDS, candidate.per)
 
 
 def make_candidates(facts: Facts, target: Target, latency: Floats, *, examines_load: bool) -> list[Candidate]:
-    """Make the candidates for a target.
+    """Make the candidates for a target, without those of attributes.
 
     Args:
         facts: the streams.
@@ -130,7 +144,7 @@ def make_candidates(facts: Facts, target: Target, latency: Floats, *, examines_l
         for one in find_changes(facts)
     ]
     idle = _find_idle(facts, latency, [*found, *changes])
-    return _without_twins([*found, *([idle] if idle is not None else []), *changes])
+    return [*found, *([idle] if idle is not None else []), *changes]
 
 
 def _fill(values: Floats) -> Floats | None:
@@ -171,31 +185,42 @@ def _difference(values: Floats, is_inside: Bools) -> float:
     return float((inside.mean() - outside.mean()) ** 2 * len(inside) * len(outside) / len(values))
 
 
-def _without_twins(candidates: list[Candidate]) -> list[Candidate]:
+def leave_out_twins(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Leave out a candidate that cannot be distinguished from one before it, of which it becomes a twin."""
-    kept: list[Candidate] = []
-    for one in candidates:
-        alike = (abs(np.corrcoef(one.column, other.column)[0, 1]) >= MAX_CORRELATION for other in kept)
-        twin = next((number for number, is_alike in enumerate(alike) if is_alike), None)
+    if not candidates:
+        return []
+    alike = abs(np.atleast_2d(np.corrcoef([one.column for one in candidates]))) >= MAX_CORRELATION
+    kept: dict[int, Candidate] = {}
+    for number, one in enumerate(candidates):
+        twin = next((other for other in kept if alike[number, other]), None)
         if twin is None:
-            kept.append(one)
-        elif one.driver not in {kept[twin].driver, *kept[twin].twins}:
-            kept[twin] = replace(kept[twin], twins=(*kept[twin].twins, one.driver))
-    return kept
+            kept[number] = one
+        elif one.name not in {kept[twin].name, *kept[twin].twins}:
+            kept[twin] = replace(kept[twin], twins=(*kept[twin].twins, one.name))
+    return list(kept.values())
 
 
 def find_changes(facts: Facts) -> list[Replacement]:
     """Find the changes of server address and of response model of one model's streams."""
     start_ns = [one.start_ns for one in facts.streams]
+    enough = max(MIN_CHANGED_STREAMS, MIN_CHANGED_SHARE * len(start_ns))
     return [
-        *_find_changes(Driver.RESPONSE_MODEL, [one.response_model for one in facts.streams], start_ns),
-        *_find_changes(Driver.SERVER_ADDRESS, [one.server for one in facts.streams], start_ns),
+        *find_replacements(Driver.RESPONSE_MODEL, [one.response_model for one in facts.streams], start_ns, enough),
+        *find_replacements(Driver.SERVER_ADDRESS, [one.server for one in facts.streams], start_ns, enough),
     ]
 
 
-def _find_changes(driver: Driver, values: Sequence[str | None], start_ns: Sequence[int]) -> list[Replacement]:
-    """Find the changes of one attribute, which either all have a moment or are all side by side."""
-    enough = max(MIN_CHANGED_STREAMS, MIN_CHANGED_SHARE * len(values))
+def find_replacements(
+    driver: Driver, values: Sequence[str | None], start_ns: Sequence[int], enough: float
+) -> list[Replacement]:
+    """Find the changes of one attribute, which either all have a moment or are all side by side.
+
+    Args:
+        driver: what they are changes of.
+        values: of each stream.
+        start_ns: Unix time of each request.
+        enough: a value that fewer streams have is left out.
+    """
     counts = Counter(value for value in values if value is not None)
     common = [value for value, count in counts.most_common() if count >= enough]
     rows = {value: np.array([one == value for one in values]) for value in common}

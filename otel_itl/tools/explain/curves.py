@@ -12,6 +12,7 @@ from otel_itl.tools.explain.candidates import THOUSAND, Trial
 from otel_itl.tools.explain.facts import Floats, Integers, mean_by
 from otel_itl.tools.explain.findings import CurvePoint, Driver
 from otel_itl.tools.explain.position import Position
+from otel_itl.tools.explain.runs import RunComparison
 from otel_itl.tools.explain.trials import Trials
 
 MAX_POINTS = 10
@@ -26,7 +27,9 @@ MIN_OWN_LOAD = 1.0
 def draw_curve(trials: Trials, trial: Trial) -> list[CurvePoint]:
     """Return the points of a finding's curve, with 95 % intervals over the sessions."""
     candidate = trial.candidate
-    own = trial.coefficient * candidate.column
+    if candidate.runs is not None and trials.runs is not None:
+        return list(_run_points(trials.runs))
+    own = trial.contribution
     fitted = _add_costs(own, trials.typical) if candidate.adds else np.log(trials.typical) + own - own.mean()
     values = fitted + trials.residuals
     levels, rows = _levels(trials, trial)
@@ -44,6 +47,15 @@ def _add_costs(costs: Floats, typical: float) -> Floats:
     lowest = MIN_LEVEL * typical
     level = lowest if excess(lowest) >= 0 else optimize.brentq(excess, lowest, typical)
     return np.asarray(np.log(level + added))
+
+
+def _run_points(found: RunComparison) -> Iterator[CurvePoint]:
+    """Yield a point for each load that whole runs had, with the spread of all runs around their line."""
+    reach = found.spread * float(stats.t.ppf(0.975, len(found.latencies) - 2))
+    for level in np.unique(found.runs.levels):
+        numbers = np.flatnonzero(found.runs.levels == level)
+        y, half = float(found.latencies[numbers].mean()), reach / len(numbers) ** 0.5
+        yield CurvePoint(float(level), y, max(y - half, 0.0), y + half, int(np.isin(found.runs.number, numbers).sum()))
 
 
 def draw_position(position: Position) -> list[CurvePoint]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timezone, tzinfo
 from itertools import groupby
@@ -13,15 +13,25 @@ from otel_itl.tools.explain.candidates import Candidate, Trial, find_changes
 from otel_itl.tools.explain.curves import MIN_OWN_LOAD, draw_curve, draw_position
 from otel_itl.tools.explain.facts import Facts, Floats, lay_out
 from otel_itl.tools.explain.findings import Driver, Explanation, Finding, ModelFacts, Target
-from otel_itl.tools.explain.observations import Observation, Observations, observe_streams
+from otel_itl.tools.explain.observations import (
+    Collectors,
+    Observation,
+    Observations,
+    make_collectors,
+    observe_streams,
+)
 from otel_itl.tools.explain.shares import divide_variance
 from otel_itl.tools.explain.trials import Trials, run_trials
 from otel_itl.tools.explain.untested import find_untested
+from otel_itl.tools.report.certainty import Known
 from otel_itl.tools.report.reading.streams import StoredStream
+from otel_itl.tools.report.set_aside import MAX_SET_ASIDE_SHARE
 from otel_itl.tools.statistics.holm import adjust_p_values
 
 ALPHA = 0.02
 """A finding has a smaller p, after Holm's adjustment over everything that was tested."""
+OF_ATTRIBUTES = 0.2
+"""The part of it that all attributes share; the other drivers have the rest."""
 MIN_SHARE = 0.01
 """Least share of the variance that a finding explains."""
 MIN_CHANGE = 0.02
@@ -29,17 +39,15 @@ MIN_CHANGE = 0.02
 SEED = 20_240_229
 
 
-def explain(
-    streams: Iterable[StoredStream], zone: tzinfo = timezone.utc, *, includes_buffered: bool = False
-) -> Explanation:
+def explain(streams: Iterable[StoredStream], zone: tzinfo = timezone.utc, by: str | None = None) -> Explanation:
     """Explain what drives the latency of streams. The same streams have the same explanation.
 
     Args:
         streams: in any order; they are taken one at a time and not kept.
         zone: the time zone of hours and weekdays.
-        includes_buffered: streams that a buffer on the way held up are explained as well.
+        by: the one attribute to examine; None: all that have few values.
     """
-    return explain_observations(observe_streams(streams, includes_buffered=includes_buffered), zone)
+    return explain_observations(observe_streams(streams, by), zone)
 
 
 def explain_observations(observations: Observations, zone: tzinfo = timezone.utc) -> Explanation:
@@ -62,8 +70,7 @@ def explain_observations(observations: Observations, zone: tzinfo = timezone.utc
         ),
         models=[model.describe(findings) for model in models],
         streams=len(observations.used),
-        set_aside=observations.set_aside,
-        known={title: collector.summary() for title, collector in observations.errors.items()},
+        known={target: _collect_known(observations, target) for target in Target},
         instances=len(observations.instances),
         zone=str(zone),
         first_unix_ns=min(starts, default=0),
@@ -74,18 +81,34 @@ def explain_observations(observations: Observations, zone: tzinfo = timezone.utc
 def _find(observations: Observations, zone: tzinfo) -> tuple[list[_Tested], list[Finding]]:
     """Return the models and their findings, the largest share of variance first."""
     random = np.random.default_rng(SEED)
-    used, buffered = _by_model(observations.used), _by_model(observations.buffered)
-    models = [_Tested(lay_out(used[model], buffered.get(model, []), zone), random) for model in used]
+    models = [
+        _Tested(
+            lay_out(streams, zone, observations.many_valued), observations.known.get(model, {}), random, observations.by
+        )
+        for model, streams in _by_model(observations.used)
+    ]
     tests = [test for model in models for test in model.tests]
-    adjusted = adjust_p_values([test.p for test in tests])
-    by_test = {id(test): p for test, p in zip(tests, adjusted, strict=True)}
+    by_test = dict[int, float]()
+    # Attributes have a part of the chance of an error to themselves: many of them do not hide the other drivers.
+    for is_attribute, part in ((False, 1 - OF_ATTRIBUTES), (True, OF_ATTRIBUTES)):
+        family = [test for test in tests if (test.driver is Driver.ATTRIBUTE) is is_attribute]
+        adjusted = adjust_p_values([min(test.p / part, 1.0) for test in family])
+        by_test |= {id(test): p for test, p in zip(family, adjusted, strict=True)}
     findings = [finding for model in models for finding in model.find(by_test)]
     return models, sorted(findings, key=lambda finding: -finding.share_of_variance)
 
 
-def _by_model(observations: Sequence[Observation]) -> dict[str, list[Observation]]:
+def _by_model(observations: Sequence[Observation]) -> Iterator[tuple[str, list[Observation]]]:
     ordered = sorted(observations, key=lambda one: one.model)
-    return {model: list(of_model) for model, of_model in groupby(ordered, key=lambda one: one.model)}
+    yield from ((model, list(of_model)) for model, of_model in groupby(ordered, key=lambda one: one.model))
+
+
+def _collect_known(observations: Observations, target: Target) -> Known:
+    """Return how well a latency of all models together is known."""
+    together = make_collectors()[target]
+    for collectors in observations.known.values():
+        together.add_all(collectors[target])
+    return together.summary()
 
 
 def _weigh(measured: Sequence[Finding], bounds: Sequence[Sequence[Finding]]) -> tuple[list[Finding], list[Finding]]:
@@ -100,16 +123,23 @@ def _weigh(measured: Sequence[Finding], bounds: Sequence[Sequence[Finding]]) -> 
             undecided.append(finding)
         else:
             low, high = min(one.effect.low for one in same), max(one.effect.high for one in same)
-            found.append(replace(finding, effect=finding.effect._replace(low=low, high=high)))
+            places = {one.bend.at if one.bend else None for one in same}
+            bend = finding.bend if len(places) == 1 else None
+            found.append(replace(finding, effect=finding.effect._replace(low=low, high=high), bend=bend))
     return found, undecided
 
 
 class _Tested:
     """One model with its tests."""
 
-    def __init__(self, facts: Facts, random: np.random.Generator) -> None:
+    def __init__(self, facts: Facts, collectors: Collectors, random: np.random.Generator, by: str | None) -> None:
         self.facts = facts
-        self._trials = [trials for target in Target if (trials := run_trials(facts, target, random)) is not None]
+        known = {target: collector.summary() for target, collector in collectors.items()}
+        self._set_aside = {target: one.left_out or {} for target, one in known.items()}
+        enough = [
+            target for target in Target if target not in known or known[target].share_set_aside <= MAX_SET_ASIDE_SHARE
+        ]
+        self._trials = [trials for target in enough if (trials := run_trials(facts, target, random, by)) is not None]
 
     @property
     def tests(self) -> list[Trial]:
@@ -122,7 +152,7 @@ class _Tested:
             certain = [one for one in trials.trials if adjusted_p[id(one)] < ALPHA and not _is_no_cold_start(one)]
             between, position = float(np.var(trials.log_latency)), trials.position
             total = trials.variance if position is None else trials.variance + position.variance + position.noise
-            shares = divide_variance(trials.log_latency, [trial.candidate.column for trial in certain])
+            shares = divide_variance(trials.log_latency, [trial.contribution for trial in certain])
             found = [
                 _finding(trials, trial, share * between / (total or 1.0), adjusted_p[id(trial)])
                 for trial, share in zip(certain, shares, strict=True)
@@ -144,10 +174,9 @@ class _Tested:
             sessions=len(np.unique(self.facts.session)),
             days=len(np.unique(self.facts.day)),
             known=known,
-            untested={
-                trials.target: find_untested(self.facts, trials.target, tested[trials.target], trials.twins)
-                for trials in self._trials
-            },
+            set_aside=self._set_aside,
+            untested={trials.target: find_untested(trials) for trials in self._trials},
+            attributes={trials.target: trials.tested_attributes for trials in self._trials},
             tested={target: [driver for driver in Driver if driver in drivers] for target, drivers in tested.items()},
             explained={
                 target: min(sum(one.share_of_variance for one in own if one.target is target), 1.0) for target in tested
@@ -157,7 +186,7 @@ class _Tested:
 
 def _is_no_cold_start(trial: Trial) -> bool:
     """Return whether a silence is followed by less latency: there is then more of it in a crowd, and no cold start."""
-    return trial.driver is Driver.IDLE and trial.coefficient < 0
+    return trial.driver is Driver.IDLE and trial.effect.estimate < 0
 
 
 def _finding(trials: Trials, trial: Trial, share: float, adjusted_p: float) -> Finding:
@@ -169,8 +198,11 @@ def _finding(trials: Trials, trial: Trial, share: float, adjusted_p: float) -> F
     change = trial.effect.estimate / (typical if candidate.adds else 1.0)
     if usual is not None:
         change *= usual[1] - usual[0]
-    load = trials.facts.load_at_start if trials.target is Target.TTFT else trials.facts.load_mean
-    inside = load if candidate.window is None else load[candidate.column > 0]
+    if usual is not None and trial.bend is not None:
+        order = np.argsort(candidate.column)
+        low, high = np.interp(np.array(usual), candidate.column[order], trial.contribution[order])
+        change = float(high - low) / typical
+    inside = trials.own_load if candidate.window is None else trials.own_load[candidate.column > 0]
     return Finding(
         driver=trial.driver,
         target=trials.target,
@@ -184,6 +216,9 @@ def _finding(trials: Trials, trial: Trial, share: float, adjusted_p: float) -> F
         window=candidate.window,
         idle_threshold=candidate.threshold,
         change=None if candidate.replacement is None else candidate.replacement.change,
+        attribute=candidate.attribute,
+        bend=trial.bend,
+        runs=candidate.runs,
         twins=candidate.twins,
         own_load=max(float(np.median(inside)), MIN_OWN_LOAD) if position is None else None,
         curve=draw_curve(trials, trial) if position is None else draw_position(position),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from itertools import compress
 
@@ -44,6 +44,8 @@ class Facts:
     """Own open streams while the answer is written, on average, if all streams had the usual pace."""
     load_seen: Floats
     """Likewise as it was."""
+    many_valued: frozenset[str] = frozenset()
+    """Attributes with too many values to be kept."""
 
     def __len__(self) -> int:
         return len(self.streams)
@@ -61,24 +63,24 @@ class Facts:
     def select(self, rows: Bools) -> Facts:
         """Return the facts of some of the streams."""
         arrays = {name: getattr(self, name)[rows] for name in _ARRAYS}
-        return Facts(streams=list(compress(self.streams, rows)), **arrays)
+        return replace(self, streams=list(compress(self.streams, rows)), **arrays)
 
 
-_ARRAYS = tuple(name for name in Facts.__dataclass_fields__ if name != "streams")
+_ARRAYS = tuple(name for name in Facts.__dataclass_fields__ if name not in {"streams", "many_valued"})
 
 
-def lay_out(used: Sequence[Observation], others: Sequence[Observation], zone: tzinfo) -> Facts:
+def lay_out(used: Sequence[Observation], zone: tzinfo, many_valued: Collection[str] = ()) -> Facts:
     """Lay the streams of one model out in columns.
 
     Args:
         used: streams of the model, at least one.
-        others: its streams that count for the own load alone.
         zone: the time zone of days, weekdays and hours.
+        many_valued: attributes with too many values to be kept.
     """
     rows = sorted(used, key=lambda one: one.start_ns)
     moments = [datetime.fromtimestamp(one.start_ns / SECOND, zone) for one in rows]
     days = np.array([moment.toordinal() for moment in moments], dtype=np.intp)
-    at_start, mean, seen, idle = _own_streams(rows, sorted([*rows, *others], key=lambda one: one.start_ns))
+    at_start, mean, seen, idle = _own_streams(rows)
     return Facts(
         streams=rows,
         session=np.unique([one.session for one in rows], return_inverse=True)[1].astype(np.intp),
@@ -90,6 +92,7 @@ def lay_out(used: Sequence[Observation], others: Sequence[Observation], zone: tz
         load_at_start=at_start,
         load_mean=mean,
         load_seen=seen,
+        many_valued=frozenset(many_valued),
     )
 
 
@@ -107,34 +110,26 @@ def _blocks(days: Integers) -> Integers:
     return np.arange(len(days), dtype=np.intp) * min(TIME_BLOCKS, len(days)) // len(days)
 
 
-def _own_streams(rows: Sequence[Observation], everyone: Sequence[Observation]) -> tuple[Floats, Floats, Floats, Floats]:
+def _own_streams(rows: Sequence[Observation]) -> tuple[Floats, Floats, Floats, Floats]:
     """Compute the own load at the start, on average and as it was on average, and the silence before, of each row.
 
     A slow upstream keeps streams open for longer, so that many are open *because* it is slow. The load is therefore
     that of streams with the usual pace: each is open for as long as an answer of its length usually takes. It is then
     scaled to the streams that were open (the first stage of an instrumental variable).
     """
-    starts, ends = _moments(everyone)
-    tokens = np.array([one.tokens for one in everyone], dtype=np.float64)
-    first = float(np.median([one.ttft for one in everyone if one.ttft is not None] or [0.0]))
+    starts = np.array([(one.start_ns - rows[0].start_ns) / SECOND for one in rows], dtype=np.float64)
+    ends = starts + np.array([one.duration for one in rows], dtype=np.float64)
+    tokens = np.array([one.tokens for one in rows], dtype=np.float64)
+    first = float(np.median([one.ttft for one in rows if one.ttft is not None] or [0.0]))
     pace = float(np.median(np.maximum(ends - starts - first, 0.0) / np.maximum(tokens, 1.0)))
     usual_ends = starts + first + tokens * pace
-    own_starts, _ = _moments(rows, origin=everyone[0].start_ns)
-    own_ends = own_starts + first + pace * np.array([one.tokens for one in rows], dtype=np.float64)
-    at_start = _scale(_count_open(starts, usual_ends, own_starts), _count_open(starts, ends, own_starts))
-    seen = _mean_open(starts, ends, own_starts, own_ends)
-    mean = _scale(_mean_open(starts, usual_ends, own_starts, own_ends), seen)
+    at_start = _scale(_count_open(starts, usual_ends, starts), _count_open(starts, ends, starts))
+    seen = _mean_open(starts, ends, starts, usual_ends)
+    mean = _scale(_mean_open(starts, usual_ends, starts, usual_ends), seen)
     last_end = np.maximum.accumulate(ends)
-    before = np.searchsorted(starts, own_starts, side="left")
-    idle = np.where(before > 0, own_starts - last_end[np.maximum(before - 1, 0)], 0.0)
+    before = np.searchsorted(starts, starts, side="left")
+    idle = np.where(before > 0, starts - last_end[np.maximum(before - 1, 0)], 0.0)
     return at_start, mean, seen, np.maximum(idle, 0.0)
-
-
-def _moments(rows: Sequence[Observation], origin: int | None = None) -> tuple[Floats, Floats]:
-    """Return when each stream starts and ends, in seconds after the origin (Unix ns), which is the first start."""
-    base = rows[0].start_ns if origin is None else origin
-    starts = np.array([(one.start_ns - base) / SECOND for one in rows], dtype=np.float64)
-    return starts, starts + np.array([one.duration for one in rows], dtype=np.float64)
 
 
 def _count_open(starts: Floats, ends: Floats, at: Floats) -> Floats:

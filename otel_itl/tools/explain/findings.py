@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from otel_itl.tools.report.certainty import Known
 from otel_itl.tools.worded import WordedEnum
@@ -39,6 +39,8 @@ class Origin(WordedEnum):
     """Slower with one's own load: which of the two causes the other is not known."""
     REQUEST = "request", "It comes with the request."
     """Slower by what was asked, or by how often."""
+    ATTRIBUTE = "attribute", "It goes with the attribute, which need not be the cause."
+    """Slower where streams have a value of an attribute."""
 
 
 class Driver(WordedEnum):
@@ -72,6 +74,14 @@ class Driver(WordedEnum):
     RESPONSE_MODEL = "response_model", "response model", Origin.UPSTREAM
     RETRIES = "retries", "retries", Origin.REQUEST, "retry", "retries"
     """HTTP attempts before the one that succeeded."""
+    ATTRIBUTE = "attribute", "attribute", Origin.ATTRIBUTE
+    """Any other attribute of the span or its resource."""
+
+
+ABSENT: Final = "not set"
+"""The value of an attribute that a stream does not have."""
+ELSEWHERE: Final = "elsewhere"
+"""What streams with one value of an attribute are compared with: those with any other."""
 
 
 class Unit(str, Enum):
@@ -111,8 +121,17 @@ class Window:
     """The hour at which it ends, 1 to 24."""
 
 
+class Bend(NamedTuple):
+    """Where the cost of a driver changes, and what each unit costs on either side of it."""
+
+    at: float
+    """In the driver's own unit."""
+    below: Effect
+    above: Effect
+
+
 class Change(NamedTuple):
-    """A value of the server's address or of the response model, and another one that answered instead."""
+    """A value of the server's address, of the response model or of an attribute, and another one instead of it."""
 
     before: str
     after: str
@@ -173,18 +192,25 @@ class Finding:
     idle_threshold: float | None = None
     """Silence in seconds from which on the effect is there; for `IDLE` alone."""
     change: Change | None = None
-    """The change of value; for `SERVER_ADDRESS` and `RESPONSE_MODEL` alone."""
-    twins: Sequence[Driver] = ()
-    """Other drivers that vary together with this one: an effect of theirs looks like one of this."""
+    """The change of value; for `SERVER_ADDRESS`, `RESPONSE_MODEL` and `ATTRIBUTE` alone."""
+    attribute: str | None = None
+    """The attribute; for `ATTRIBUTE` alone."""
+    bend: Bend | None = None
+    """Where what a unit costs changes; `effect` is the average then. None: a straight line says it as well."""
+    runs: int | None = None
+    """Whole runs at one load that the own load was compared over; None: it was within hours and blocks of time."""
+    twins: Sequence[str] = ()
+    """Other drivers, or names of attributes, that vary together with it: an effect of theirs looks like one of this."""
     own_load: float | None = None
     """The usual number of one's own open streams to the model (median at the requests); inside the window for
     `CALENDAR`."""
     curve: Sequence[CurvePoint] = ()
 
     @property
-    def identity(self) -> tuple[str, Target, Driver, bool]:
+    def identity(self) -> tuple[str, Target, Driver, str | None, str | None, bool]:
         """What other findings of the same driver of the same latency have in common, if in the same direction."""
-        return self.model, self.target, self.driver, self.effect.estimate > 0
+        value = self.change.after if self.change and self.attribute else None
+        return self.model, self.target, self.driver, self.attribute, value, self.effect.estimate > 0
 
     @property
     def origin(self) -> Origin:
@@ -205,8 +231,12 @@ class ModelFacts:
     """Drivers that vary and are known: those without a finding made no difference that could be seen."""
     known: Mapping[Target, int] = field(default_factory=dict)
     """Streams of which each latency is known."""
-    untested: Mapping[Target, Mapping[Driver, str]] = field(default_factory=dict)
-    """Why drivers were not examined, of each latency that has streams enough."""
+    set_aside: Mapping[Target, Mapping[str, int]] = field(default_factory=dict)
+    """Cause → streams that are set aside from each latency. They count for the own load all the same."""
+    untested: Mapping[Target, Mapping[str, str]] = field(default_factory=dict)
+    """Why drivers, and attributes by their name, were not examined, of each latency that has streams enough."""
+    attributes: Mapping[Target, Sequence[str]] = field(default_factory=dict)
+    """Names of the attributes that were examined."""
     explained: Mapping[Target, float]
     """Share of the variance that the findings explain together."""
 
@@ -224,10 +254,8 @@ class Explanation:
     """Streams in the figures."""
     undecided: Sequence[Finding] = ()
     """Likewise what is not there at both ends of what the latencies can be: the caller's machine decides."""
-    known: Mapping[str, Known] = field(default_factory=dict)
-    """Title of a latency → of how many streams it is uncertain, and why."""
-    set_aside: Mapping[str, int]
-    """Why streams are in no figure → how many. They count for the own load all the same."""
+    known: Mapping[Target, Known] = field(default_factory=dict)
+    """Of how many streams each latency is uncertain, how many are set aside from it, and why."""
     instances: int
     """Processes that the streams come from; 0: their spans do not have it."""
     zone: str

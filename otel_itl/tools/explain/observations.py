@@ -13,13 +13,13 @@ from otel_itl.core.arrivals import Arrivals, find_arrivals
 from otel_itl.core.gaps import Gaps, find_gaps
 from otel_itl.core.measures import Measures
 from otel_itl.core.timeline import SECOND, Timeline
+from otel_itl.tools.explain.attribute_reader import AttributeReader
+from otel_itl.tools.explain.findings import Target
 from otel_itl.tools.report.reading.streams import StoredStream
 from otel_itl.tools.report.set_aside import KnownCollector
 
-FIGURES: Final = {"TTFT": "time_to_first_token", "ITL": "itl_mean"}
-"""Figures whose errors are counted, by their title: the fields of `Measures`."""
-BUFFERED = "buffered"
-"""Why a stream is set aside: something between the model and the caller delivered it in bursts."""
+FIGURES: Final = {Target.TTFT: "time_to_first_token", Target.ITL: "itl_mean"}
+"""The fields of `Measures` by which streams are set aside, and their errors are counted."""
 
 MAX_PARTS = 6
 """Parts of equal length into which the gaps of one answer are divided."""
@@ -65,6 +65,8 @@ class Observation:
     attempts: int | None = None
     server: str | None = None
     response_model: str | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """Attributes of the span and its resource that have few values."""
     bounds: tuple[Observation, Observation] | None = None
     """The same with the least that its latencies can be, and with the most; None: they are exact.
 
@@ -72,8 +74,13 @@ class Observation:
     """
 
 
-def _collect_errors() -> dict[str, KnownCollector]:
-    return {title: KnownCollector(figure, leaves_out=False) for title, figure in FIGURES.items()}
+Collectors = Mapping[Target, KnownCollector]
+"""How well each latency is known, and which streams are set aside from it."""
+
+
+def make_collectors() -> Collectors:
+    """Return a collector for each latency."""
+    return {target: KnownCollector(figure) for target, figure in FIGURES.items()}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,17 +88,15 @@ class Observations:
     """The streams of an explanation."""
 
     used: list[Observation] = field(default_factory=list)
-    buffered: list[Observation] = field(default_factory=list)
-    """Streams whose latency is that of a buffer on the way: they count for the own load alone."""
+    """All streams. One that is set aside from a latency does not have it, and counts for the own load all the same."""
     instances: set[str] = field(default_factory=set)
     """Processes that made the requests."""
-    errors: Mapping[str, KnownCollector] = field(default_factory=_collect_errors)
-    """Title of a figure → of how many streams it is uncertain, and why."""
-
-    @property
-    def set_aside(self) -> dict[str, int]:
-        """Why streams are in no figure → how many."""
-        return {BUFFERED: len(self.buffered)} if self.buffered else {}
+    known: dict[str, Collectors] = field(default_factory=dict)
+    """Model → how well its latencies are known."""
+    by: str | None = None
+    """The one attribute that is to be examined; None: all that have few values."""
+    many_valued: set[str] = field(default_factory=set)
+    """Attributes that have too many values to be kept."""
 
     @property
     def are_exact(self) -> bool:
@@ -103,28 +108,36 @@ class Observations:
         return replace(self, used=[one if one.bounds is None else one.bounds[end] for one in self.used])
 
 
-def observe_streams(streams: Iterable[StoredStream], *, includes_buffered: bool = False) -> Observations:
-    """Reduce streams to observations; the streams themselves are not kept.
+def observe_streams(streams: Iterable[StoredStream], by: str | None = None) -> Observations:
+    """Reduce streams, in any order, to observations; the streams themselves are not kept.
 
     Args:
-        streams: in any order.
-        includes_buffered: streams that a buffer on the way held up are explained as well.
+        streams: the streams.
+        by: the one attribute that is to be examined; None: all that have few values.
     """
-    found = Observations()
+    reader = AttributeReader(by)
+    found = Observations(by=by, many_valued=reader.many)
     for stream in streams:
         if stream.span_facts.instance is not None:
             found.instances.add(stream.span_facts.instance)
-        if stream.measures.is_buffered and not includes_buffered:
-            found.buffered.append(_observe(stream))
-            continue
-        found.used.append(_observe(stream))
-        for title, figure in FIGURES.items():
-            if getattr(stream.measures, figure) is not None:
-                found.errors[title].add(stream)
+        one = _observe(stream, reader.read(stream.span_facts.attributes))
+        known = found.known.setdefault(one.model, make_collectors())
+        for target, figure in FIGURES.items():
+            if getattr(stream.measures, figure) is not None and not known[target].add(stream):
+                one = _set_aside(one, target)
+        found.used.append(one)
     return found
 
 
-def _observe(stream: StoredStream) -> Observation:
+def _set_aside(one: Observation, target: Target) -> Observation:
+    """Return an observation without a latency, the bounds of it included."""
+    bounds = None if one.bounds is None else (_set_aside(one.bounds[0], target), _set_aside(one.bounds[1], target))
+    if target is Target.TTFT:
+        return replace(one, ttft=None, bounds=bounds)
+    return replace(one, itl=None, parts=(), bounds=bounds)
+
+
+def _observe(stream: StoredStream, attributes: Mapping[str, str]) -> Observation:
     """Reduce one stream."""
     measures, timeline, facts = stream.measures, stream.timeline, stream.span_facts
     arrivals = find_arrivals(timeline)
@@ -148,6 +161,7 @@ def _observe(stream: StoredStream) -> Observation:
         attempts=timeline.attempts,
         server=facts.server,
         response_model=facts.response_model,
+        attributes=attributes,
     )
     if not measures.bounds:
         return observation

@@ -19,6 +19,8 @@ ROUNDS = 4
 """Linearizations, of which the last is robust; the fit is close to linear, and has converged by then."""
 MIN_CLUSTERS = 5
 """A clustering with fewer clusters has no errors: a single long session is judged by its blocks of time."""
+MIN_OWN = 0.05
+"""Share of the variance of a column that the covariates leave, below which it is not separated from them."""
 TOLERANCE = 1e-9
 """Relative length below which a column counts as 0."""
 MAX_ITERATIONS = 500
@@ -167,9 +169,44 @@ def estimate(regression: Regression, adding: int = 0) -> list[Estimate]:
     if not clusterings:
         return [Estimate(float(value), 0.0, 0) for value in values]
     errors = np.max([_jackknife(tested, response, level, scales, groups) for groups in clusterings], axis=0)
-    clusters = min(len(np.unique(groups)) for groups in clusterings)
-    pairs = zip(values, errors, strict=True)
-    return [Estimate(float(value), float(standard_error), clusters) for value, standard_error in pairs]
+    found = []
+    for value, error, column in zip(values, errors, regression.tested.T, strict=True):
+        clusters = min(_count_smaller(groups, column) for groups in clusterings)
+        found.append(Estimate(float(value), float(error), clusters) if clusters > 1 else Estimate(float(value), 0.0, 0))
+    return found
+
+
+def estimate_alone(regression: Regression) -> list[Estimate]:
+    """Estimate the coefficient of each tested column, adjusted for the covariates and not for the other tested ones.
+
+    A column of which the covariates leave less than `MIN_OWN` has no standard error.
+    """
+    basis = span(np.hstack([regression.covariates, regression.times]))
+    tested, response = (one - basis @ (basis.T @ one) for one in (regression.tested, regression.response))
+    level, scales = np.zeros(len(response)), np.zeros(1, dtype=bool)
+    clusterings = [groups for groups in regression.clusterings if len(np.unique(groups)) >= MIN_CLUSTERS]
+    found = []
+    for column, whole in zip(tested.T, regression.tested.T, strict=True):
+        square, clusters = (
+            float(column @ column),
+            min((_count_smaller(groups, whole) for groups in clusterings), default=0),
+        )
+        if square < MIN_OWN * np.var(whole) * len(whole) or clusters < 2:  # noqa: PLR2004 - one has no spread
+            found.append(Estimate(0.0, 0.0, 0))
+            continue
+        errors = [_jackknife(column[:, None], response, level, scales, groups)[0] for groups in clusterings]
+        found.append(Estimate(float(column @ response) / square, float(max(errors)), clusters))
+    return found
+
+
+def _count_smaller(groups: Integers, column: Floats) -> int:
+    """Return how many clusters a column that is 0 or 1 varies over: those of the value that fewer have.
+
+    A value that two sessions have is compared over two, however many have the other. Any other column has all.
+    """
+    if not np.isin(column, (0.0, 1.0)).all():
+        return len(np.unique(groups))
+    return min(len(np.unique(groups[column == value])) for value in (0.0, 1.0))
 
 
 def _jackknife(tested: Floats, response: Floats, level: Floats, scales: Bools, groups: Integers) -> Floats:

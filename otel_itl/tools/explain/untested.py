@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -11,13 +11,17 @@ from otel_itl.tools.explain.calendar import can_search
 from otel_itl.tools.explain.candidates import MIN_KNOWN
 from otel_itl.tools.explain.facts import MIN_SPREAD, Facts
 from otel_itl.tools.explain.findings import Driver, Target
+from otel_itl.tools.explain.trials import Trials
 
 UNKNOWN = "not recorded for enough streams"
 STILL = "hardly varies"
 FEW_DAYS = "needs five days with four streams each"
 FEW_ANSWERS = "too few long answers whose chunks are known"
 NO_SILENCE = "too few long silences"
-RUNS = "whole runs at one load; otel-itl compare or sweep compares them"
+RUNS = (
+    "it varies only between hours or whole runs; five runs that alternate can be compared, and otel-itl sweep sets it"
+)
+FEW_BLOCKS = "too few days, or parts of a short input, on one side of its change"
 
 _FIELDS: Final = {
     Driver.PROMPT: "prompt_tokens",
@@ -30,27 +34,30 @@ _OF_ITL: Final = {Driver.POSITION, Driver.TOKENS_PER_CHUNK}
 _OF_TTFT: Final = {Driver.CACHED_PROMPT}
 
 
-def find_untested(
-    facts: Facts, target: Target, tested: Collection[Driver], twins: Mapping[Driver, Driver]
-) -> dict[Driver, str]:
-    """Return why each driver was not examined that could move this latency; empty where all were.
-
-    Args:
-        facts: the streams.
-        target: the latency.
-        tested: the drivers that were examined.
-        twins: driver that was left out → the one that it varies together with.
-    """
-    apart = _OF_ITL if target is Target.TTFT else _OF_TTFT
+def find_untested(trials: Trials) -> dict[str, str]:
+    """Return why each driver, or attribute by its name, was not examined that could move a latency."""
+    facts, tested = trials.facts, {trial.driver for trial in trials.tests}
+    apart = _OF_ITL if trials.target is Target.TTFT else _OF_TTFT
+    drivers = [one for one in Driver if one not in tested and one not in apart and one is not Driver.ATTRIBUTE]
+    attributes = {one.attribute for one in trials.attributes.candidates if one.attribute is not None}
+    left_out = sorted(attributes - set(trials.tested_attributes))
     return {
-        driver: _find_reason(facts, driver, twins) for driver in Driver if driver not in tested and driver not in apart
+        **{driver: _find_reason(facts, driver, trials.twins) for driver in drivers},
+        **{key: _describe_twin(trials.twins[key]) if key in trials.twins else FEW_BLOCKS for key in left_out},
+        **trials.attributes.untested,
     }
 
 
-def _find_reason(facts: Facts, driver: Driver, twins: Mapping[Driver, Driver]) -> str:
+def _describe_twin(name: str) -> str:
+    """Return that something varies together with a driver or an attribute, given its name."""
+    words = {driver.value: f"the {driver.words}" for driver in Driver}
+    return f"varies together with {words.get(name, name)}"
+
+
+def _find_reason(facts: Facts, driver: Driver, twins: Mapping[str, str]) -> str:
     """Return why one driver was not examined."""
     if driver in twins:
-        return f"varies together with the {twins[driver].words}"
+        return _describe_twin(twins[driver])
     if driver in _REASONS:
         return _REASONS[driver]
     if driver is Driver.CALENDAR:

@@ -55,18 +55,17 @@ class KnownCollector:
 
     Args:
         figure: a field of `Measures` that is a time; with `itl_p99` the ITL samples are pooled.
-        leaves_out: False: the caller pools every stream, and none is counted as set aside.
     """
 
-    def __init__(self, figure: str, *, leaves_out: bool = True) -> None:
-        self._figure, self._leaves_out = figure, leaves_out
+    def __init__(self, figure: str) -> None:
+        self._figure = figure
         self._streams = 0
         self._errors: dict[Cause, array[float]] = {}
         self._set_aside: Counter[Cause] = Counter()
 
     def add(self, stream: StoredStream) -> bool:
         """Add a stream that has the figure; returns whether it is pooled, which it is if it is not set aside."""
-        cause = find_set_aside_cause(stream, self._figure) if self._leaves_out else None
+        cause = find_set_aside_cause(stream, self._figure)
         if cause is not None:
             self._set_aside[cause] += 1
         error = self._find_error(stream.measures, is_set_aside=cause is not None)

@@ -12,6 +12,7 @@ from otel_itl.core.timeline import SECOND
 from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import StoredStream, read_streams
+from otel_itl.tools.report.selection import find_attribute
 from otel_itl.tools.sweep.concurrency import most_open
 
 MAX_LENGTHS: Final = 10_000
@@ -41,8 +42,7 @@ def read_traffic(sources: Sequence[str], skipped: SkippedInput) -> Traffic:
         UnreadableSourceError: a file cannot be read.
         CommandError: there is no request.
     """
-    # The group of a stream is the value of any attribute; here the tokens of its prompt.
-    found = sorted(map(_reduce, read_streams(sources, skipped, group_by=USAGE_INPUT_TOKENS)))
+    found = sorted(map(_reduce, read_streams(sources, skipped)))
     if not found:
         raise CommandError(f"no request is recorded in {', '.join(sources)}.")
     lengths = [(one.input_tokens, one.output_tokens) for one in found if one.input_tokens and one.output_tokens]
@@ -66,6 +66,6 @@ class _RecordedRequest(NamedTuple):
 def _reduce(stream: StoredStream) -> _RecordedRequest:
     """Reduce a stream to its times and lengths."""
     start = stream.timeline.request_unix_ns / SECOND
-    tokens = stream.group or ""
+    tokens = find_attribute(stream.span_facts.attributes, USAGE_INPUT_TOKENS) or ""
     input_tokens = int(tokens) if tokens.isdecimal() else 0
     return _RecordedRequest(start, start + stream.timeline.end / SECOND, input_tokens, stream.measures.token_count)

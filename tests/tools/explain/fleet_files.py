@@ -38,6 +38,7 @@ def _document(stream: Observation, number: int, instances: int) -> dict[str, Any
         names.SESSION_ID: stream.session,
         names.RESPONSE_MODEL: stream.response_model,
         names.USAGE_CACHE_READ_TOKENS: stream.cached_tokens,
+        **stream.attributes,
     }
     if stream.server is not None:
         address, _, port = stream.server.partition(":")

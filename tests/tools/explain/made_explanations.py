@@ -61,7 +61,6 @@ def make_explanation(*findings: Finding, **more: Any) -> Explanation:
         "switches": (),
         "models": (make_facts(),),
         "streams": 480,
-        "set_aside": {},
         "instances": 12,
         "zone": "UTC",
         "first_unix_ns": AT,

@@ -152,13 +152,12 @@ def test_a_file_without_streams_is_refused_in_one_sentence(tmp_path: Path, capsy
     [
         (
             ["--explain", "--as", "vllm"],
-            "--explain does not go with --as: it goes with --zone, --include-buffered,",
+            "--explain does not go with --as: it goes with --zone, --by,",
         ),
         (["--explain", "--slo", "chat"], "--explain does not go with --slo: it goes with"),
         (["--explain", "--perfetto", "out"], "--explain does not go with --perfetto: it goes with"),
         (["--explain", "--json", "--html", "out"], "--explain does not go with --json and --html together: it goes"),
         (["--zone", "UTC"], "--zone belongs to --explain: leave it out, or add --explain."),
-        (["--include-buffered"], "--include-buffered belongs to --explain: leave it out, or add --explain."),
         (
             ["--explain", "--zone", "Berlin"],
             "'Berlin' is not a time zone: it takes a name such as Europe/Berlin or UTC",

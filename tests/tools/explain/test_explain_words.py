@@ -216,11 +216,10 @@ def test_what_varies_together_with_a_driver_is_named_beside_its_effect() -> None
 
 def test_too_few_streams_are_one_sentence_with_what_is_needed() -> None:
     known = {Target.TTFT: 24, Target.ITL: 24}
-    few = make_explanation(models=(make_facts(streams=24, tested={}, known=known),), set_aside={"buffered": 3})
+    few = make_explanation(models=(make_facts(streams=24, tested={}, known=known),))
     expected = (
         "--explain needs 60 streams of one model, and five days of them for hours and weekdays: "
-        "openai / gpt-4o has 24 streams; "
-        "set aside: 3 buffered; --include-buffered explains them as well."
+        "openai / gpt-4o has 24 streams."
     )
     assert describe_too_few(few, 60) == expected
 
@@ -274,7 +273,7 @@ def test_the_points_of_a_picture_lie_between_both_ends_of_its_axis(explanation: 
 
 
 def test_what_the_callers_machine_decides_is_a_sentence_with_what_to_do() -> None:
-    known = {"TTFT": Known(9, (Uncertain(Cause.BLOCKED, 3, 0.01, 0.01),))}
+    known = {Target.TTFT: Known(9, (Uncertain(Cause.BLOCKED, 3, 0.01, 0.01),))}
     assert describe_undecided(PROMPT, make_explanation(undecided=(PROMPT,), known=known)) == (
         "The caller's machine decides whether ITL depends on the prompt tokens: as measured it does, and not if all "
         "chunks came as early, or all gaps were as long, as they may have. "
@@ -283,17 +282,28 @@ def test_what_the_callers_machine_decides_is_a_sentence_with_what_to_do() -> Non
 
 
 def test_the_basis_says_how_well_the_latencies_are_known() -> None:
-    known = {"TTFT": Known(9, (Uncertain(Cause.HOST, 3, 0.01, 0.01),)), "ITL": Known(9)}
+    known = {Target.TTFT: Known(9, (Uncertain(Cause.HOST, 3, 0.01, 0.01),)), Target.ITL: Known(9)}
     basis = describe_basis(make_explanation(known=known))
     assert basis.endswith(" TTFT: 3 of 9 known to 10 ms only: its machine was busy.")
 
 
-def test_streams_that_were_all_set_aside_can_be_included() -> None:
-    explanation = make_explanation(models=(), streams=0, set_aside={"buffered": 70})
+def test_a_latency_of_which_too_many_streams_are_set_aside_was_not_examined() -> None:
+    aside = {Target.ITL: {"buffered": 70}}
+    facts = make_facts(tested={Target.TTFT: []}, known={Target.TTFT: 480, Target.ITL: 410}, set_aside=aside)
+    (sentence,) = describe_untested(facts)
+    assert sentence == (
+        "ITL was not examined: 70 of 480 set aside: a proxy or server buffered it; those that are left may be faster, "
+        "or slower, than all are."
+    )
+
+
+def test_streams_of_which_no_latency_can_be_examined_are_not_too_few() -> None:
+    known, aside = {Target.TTFT: 410, Target.ITL: 0}, {target: {"blocked": 70} for target in Target}
+    explanation = make_explanation(models=(make_facts(tested={}, known=known, set_aside=aside),))
+    reason = "70 of 480 set aside: its loop or process was blocked; those that are left may be faster, or slower, than "
     assert describe_too_few(explanation, 60) == (
-        "--explain needs 60 streams of one model, and five days of them for hours and weekdays: "
-        "none can be used; set aside: "
-        "70 buffered; --include-buffered explains them as well."
+        "--explain can examine no latency of openai / gpt-4o, over 480 streams. "
+        f"TTFT: {reason}all are. ITL: {reason}all are."
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 from otel_itl.core import conventions as names
 from otel_itl.tools.explain.candidates import find_changes
 from otel_itl.tools.explain.facts import Facts, lay_out
-from otel_itl.tools.explain.findings import Change, Driver
+from otel_itl.tools.explain.findings import Change, Driver, Target
 from otel_itl.tools.explain.observations import Observation, Observations, observe_streams
 from otel_itl.tools.report.certainty import describe_known
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
@@ -59,7 +59,7 @@ def streams(*moments: tuple[float, float], **facts: Any) -> list[Observation]:
 
 
 def laid_out(*moments: tuple[float, float]) -> Facts:
-    return lay_out(streams(*moments), [], timezone.utc)
+    return lay_out(streams(*moments), timezone.utc)
 
 
 def test_who_answered_is_read_from_the_span(stored: Callable[..., Observation]) -> None:
@@ -93,7 +93,7 @@ def test_a_stream_of_a_slow_caller_is_used_with_the_least_that_it_can_be(made: M
     span = made.span(timeline, **{names.CONSUMER_BOUND: True})
     found = observed(write(made.spans(span)))
     (one,) = found.used
-    assert (one.ttft, one.bounds and one.bounds[0].ttft, dict(found.set_aside)) == (0.2, 0.15, {})
+    assert (one.ttft, one.bounds and one.bounds[0].ttft) == (0.2, 0.15)
 
 
 def test_the_parts_of_an_answer_are_shortened_and_lengthened_against_each_other(
@@ -116,7 +116,7 @@ def test_an_answer_whose_gaps_blocks_of_the_loop_hid_has_no_parts(made: Made, wr
 def test_streams_that_are_uncertain_are_counted_with_their_cause(made: Made, write: Callable[..., str]) -> None:
     timeline = replace(made.timeline(*[20] * 40), lateness=array("q", [50_000_000, *[0] * 40]))
     found = observed(write(made.spans(made.span(timeline), made.span(made.timeline(20)))))
-    note = describe_known(found.errors["TTFT"].summary())
+    note = describe_known(found.known["openai / gpt-4o"][Target.TTFT].summary())
     assert note == ["1 of 2 known to 50 ms only: its loop or process was blocked"]
 
 
@@ -139,8 +139,9 @@ def test_own_load_counts_the_streams_of_all_sessions() -> None:
 
 
 def test_streams_that_are_set_aside_count_for_the_own_load() -> None:
-    facts = lay_out(streams((5, 15)), streams((0, 10)), timezone.utc)
-    assert facts.load_at_start.tolist() == [2]
+    rows = [*streams((0, 10)), *streams((5, 15))]
+    facts = lay_out([replace(rows[0], ttft=None), rows[1]], timezone.utc)
+    assert facts.load_at_start.tolist() == pytest.approx([1, 2])
 
 
 def test_a_slow_hour_does_not_raise_the_own_load() -> None:
@@ -153,7 +154,7 @@ def test_a_slow_hour_does_not_raise_the_own_load() -> None:
 
 def test_hours_and_weekdays_are_those_of_the_time_zone() -> None:
     monday_23_utc = 1_772_492_400
-    facts = lay_out(streams((monday_23_utc, monday_23_utc + 1)), [], timezone(timedelta(hours=2)))
+    facts = lay_out(streams((monday_23_utc, monday_23_utc + 1)), timezone(timedelta(hours=2)))
     assert (facts.weekday.tolist(), facts.hour.tolist()) == ([1], [1])
 
 
@@ -162,7 +163,7 @@ def answered(*values: str) -> Facts:
         Observation(model="m", session=f"{at}", start_ns=at * SECOND, duration=1, tokens=1, response_model=value)
         for at, value in enumerate(values)
     ]
-    return lay_out(rows, [], timezone.utc)
+    return lay_out(rows, timezone.utc)
 
 
 def test_a_silent_switch_has_the_moment_of_the_first_new_answer() -> None:
@@ -182,3 +183,13 @@ def test_switches_follow_each_other() -> None:
 
 def test_a_value_that_hardly_occurs_is_no_change() -> None:
     assert find_changes(answered(*["a"] * 100, "b", "b")) == []
+
+
+def test_a_buffered_stream_has_the_first_token_and_no_pace(made: Made, write: Callable[..., str]) -> None:
+    """Ten tokens at a time come as one burst: the pace is the buffer's, the first token is the caller's wait."""
+    bursts = made.timeline(*([0.05] * 9 + [200.0]) * 6)
+    found = observed(write(made.spans(made.span(bursts))))
+    (one,) = found.used
+    known = found.known[one.model]
+    assert (one.ttft, one.itl, one.parts) == (0.2, None, ())
+    assert (known[Target.TTFT].summary().left_out, known[Target.ITL].summary().left_out) == (None, {"buffered": 1})

@@ -121,15 +121,6 @@ def test_a_figure_that_is_not_known_to_half_of_itself_is_left_out() -> None:
     assert (known.uncertain[0].median, known.uncertain[0].error) == pytest.approx((0.03, 0.12))
 
 
-def test_as_many_streams_are_uncertain_where_none_is_left_out() -> None:
-    collectors = [KnownCollector("time_to_first_token", leaves_out=leaves_out) for leaves_out in (True, False)]
-    for collector in collectors:
-        for lateness in (0, 30, 10, 120):
-            collector.add(late(200, lateness))
-    left_out, counted = (collector.summary() for collector in collectors)
-    assert left_out.uncertain == counted.uncertain
-
-
 def test_what_is_known_of_several_models_is_put_together() -> None:
     one, other, both = (KnownCollector("time_to_first_token") for _ in range(3))
     one.add(late(200, 30))

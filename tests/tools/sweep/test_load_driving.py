@@ -20,6 +20,7 @@ from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.compare.sides import SideReader
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import read_streams
+from otel_itl.tools.report.selection import find_attribute
 from otel_itl.tools.sweep import brakes, judging, rounds
 from otel_itl.tools.sweep.driver import run_sweep
 from otel_itl.tools.sweep.endpoint import Endpoint
@@ -145,8 +146,9 @@ def test_anthropics_sdk_drives_as_well(drive: Callable[..., Sweep]) -> None:
 def test_the_streams_are_in_a_file_that_can_be_compared_by_level(drive: Callable[..., Sweep], tmp_path: Path) -> None:
     output = str(tmp_path / "sweep.jsonl")
     sweep = drive(levels=(1, 2), output=output, request_duration=None)
-    stored = list(read_streams([output], SkippedInput(), "itl.sweep.steady"))
-    assert sum(stream.group == "true" for stream in stored) == streams(sweep, 1) + streams(sweep, 2) > 0
+    stored = list(read_streams([output], SkippedInput()))
+    is_steady = [find_attribute(stream.span_facts.attributes, "itl.sweep.steady") == "true" for stream in stored]
+    assert sum(is_steady) == streams(sweep, 1) + streams(sweep, 2) > 0
     split = "itl.sweep.level=1,2"
     sides = SideReader(SkippedInput()).read_by_attribute([output], split)
     counted = [sum(one.measured is not None for one in steady(sweep) if one.level == level) for level in (1, 2)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from otel_itl.core.moments import format_time
 from otel_itl.core.timeline import SECOND
-from otel_itl.tools.explain.findings import Change, Explanation, Finding, ModelFacts, Switch
+from otel_itl.tools.explain.findings import Change, Effect, Explanation, Finding, ModelFacts, Switch
 from otel_itl.tools.explain.render import words
 
 SCHEMA = "otel-itl.explain.v1"
@@ -32,8 +32,7 @@ def explanation_to_data(explanation: Explanation) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "streams": explanation.streams,
-        "known": {title.lower(): asdict(known) for title, known in explanation.known.items()},
-        "set_aside": dict(sorted(explanation.set_aside.items())),
+        "known": {target: asdict(known) for target, known in explanation.known.items()},
         "instances": explanation.instances,
         "own_load": "all processes" if explanation.own_load_is_fleet_wide else "this input",
         "zone": explanation.zone,
@@ -56,14 +55,21 @@ def _model(facts: ModelFacts, explanation: Explanation) -> dict[str, Any]:
 
 def _finding(finding: Finding, explanation: Explanation) -> dict[str, Any]:
     """Return a finding with its sentences, its size and its picture."""
-    effect = finding.effect._asdict()
     return asdict(finding) | {
         "sentence": words.describe_finding(finding, explanation),
         "points_to": finding.origin,
         "points_to_sentence": finding.origin.words,
-        "effect": effect | {"interval": [effect.pop("low"), effect.pop("high")]},
+        "effect": _effect(finding.effect),
         "change": finding.change and _change(finding.change),
+        "bend": finding.bend
+        and {"at": finding.bend.at, "below": _effect(finding.bend.below), "above": _effect(finding.bend.above)},
     }
+
+
+def _effect(effect: Effect) -> dict[str, Any]:
+    """Return a size with its interval."""
+    fields = effect._asdict()
+    return fields | {"interval": [fields.pop("low"), fields.pop("high")]}
 
 
 def _switch(switch: Switch, explanation: Explanation, *, is_sole: bool) -> dict[str, Any]:

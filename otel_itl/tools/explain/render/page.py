@@ -61,7 +61,7 @@ def _axis(finding: Finding) -> str:
     """Return the title of the horizontal axis."""
     if finding.change is not None and finding.change.unix_ns is not None:
         return "time of the request"
-    return _AXES.get(finding.driver, finding.driver.words)
+    return finding.attribute or _AXES.get(finding.driver, finding.driver.words)
 
 
 def _places(finding: Finding) -> Sequence[float]:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from otel_itl.core.timeline import SECOND
 from otel_itl.tools.explain.findings import (
+    Bend,
     Change,
     Driver,
     Explanation,
@@ -25,11 +26,14 @@ from otel_itl.tools.explain.render.amounts import (
     format_silence,
     format_window,
 )
-from otel_itl.tools.report.certainty import describe_figures, find_remedy
+from otel_itl.tools.report.certainty import Cause, describe_figures, describe_set_aside, find_remedy
 from otel_itl.tools.report.render.number_format import pluralize
+from otel_itl.tools.report.set_aside import MAX_SET_ASIDE_SHARE
 
 MIN_KNOWN_SHARE: Final = 0.95
 """Where a latency is known for fewer of the streams, those that lack it may be the slow ones."""
+_WORDS: Final = {driver.value: driver.words for driver in Driver}
+"""Driver → its words; any other name is that of an attribute."""
 _MINUTE: Final = 60
 _HOUR: Final = 3_600
 
@@ -39,8 +43,9 @@ def describe_finding(finding: Finding, explanation: Explanation) -> str:
 
     A second one names what varies together with it.
     """
-    twins = " and the ".join(driver.words for driver in finding.twins)
-    doubt = f" The {twins} varies together with it: the effect may be of either." if twins else ""
+    twins = " and ".join(f"the {_WORDS[name]}" if name in _WORDS else name for name in finding.twins)
+    vary = "vary" if len(finding.twins) > 1 else "varies"
+    doubt = f" {twins[0].upper()}{twins[1:]} {vary} together with it: the effect may be of either." if twins else ""
     return _describe_effect(finding, explanation) + doubt
 
 
@@ -52,11 +57,29 @@ def _describe_effect(finding: Finding, explanation: Explanation) -> str:
         return f"{format_window(finding.window)} {_slower(finding, amount)} {at_load}."
     if finding.driver is Driver.IDLE and finding.idle_threshold is not None:
         return f"After {format_silence(finding.idle_threshold)} of silence {_longer(finding, amount)}."
+    if finding.attribute is not None and finding.change is not None and finding.change.unix_ns is None:
+        where = f"Where {finding.attribute} is {finding.change.after}"
+        return f"{where}, {_longer(finding, amount)} than {finding.change.before}."
     if finding.change is not None:
-        return f"{_describe_change(finding.driver, finding.model, finding.change)}: {_longer(finding, amount)}."
+        clause = _describe_change(finding.attribute or finding.driver, finding.model, finding.change)
+        return f"{clause}: {_longer(finding, amount)}."
+    bend = finding.bend
     if finding.driver is Driver.OWN_LOAD:
-        return f"With each further open stream {_describe_whose(explanation)} {_longer(finding, amount)}."
-    return f"{_each(finding, explanation)} {_costs(finding, amount)}."
+        subject = f"With each further open stream {_describe_whose(explanation)}"
+        runs = f", over {finding.runs:,} whole runs" if finding.runs is not None else ""
+        predicate = _longer(finding, format_amount(bend.above) if bend else amount)
+    else:
+        subject, runs = _each(finding, explanation), ""
+        predicate = _costs(finding, format_amount(bend.above) if bend else amount)
+    return f"{subject} {predicate}{'' if bend is None else _describe_bend(finding, bend)}{runs}."
+
+
+def _describe_bend(finding: Finding, bend: Bend) -> str:
+    """Return from where on a cost is that, and what it is up to there, as the end of a sentence."""
+    below = format_amount(bend.below)
+    unit = "" if finding.driver is Driver.OWN_LOAD else " prompt tokens"
+    size = f"{below.size}{' less' if below.is_negative else ''} ({below.interval})"
+    return f" from about {bend.at:,.0f}{unit} on, and {size} up to there"
 
 
 def describe_undecided(finding: Finding, explanation: Explanation) -> str:
@@ -87,7 +110,9 @@ def describe_silence(facts: ModelFacts, explanation: Explanation) -> str:
     silent = [target for target in (Target.TTFT, Target.ITL) if target not in found and facts.tested.get(target)]
     if not silent:
         return ""
-    tested = [driver.words for driver in Driver if any(driver in facts.tested[target] for target in silent)]
+    drivers = [one for one in Driver if one is not Driver.ATTRIBUTE]
+    tested = [one.words for one in drivers if any(one in facts.tested[target] for target in silent)]
+    tested += sorted({key for target in silent for key in facts.attributes.get(target, ())})
     latencies = " or ".join(target.words for target in silent)
     return (
         f"Nothing that was examined explains {latencies}, over {pluralize(facts.streams, 'stream')}; "
@@ -106,28 +131,37 @@ def describe_untested(facts: ModelFacts) -> Iterator[str]:
                 )
             reasons = facts.untested.get(target, {})
             grouped = {
-                reason: [driver.words for driver, why in reasons.items() if why == reason]
+                reason: [_WORDS.get(name, name) for name, why in reasons.items() if why == reason]
                 for reason in dict.fromkeys(reasons.values())
             }
             if grouped:
                 listed = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in grouped.items())
                 yield f"Not examined for {target.words}: {listed}."
         elif facts.tested:
-            yield f"{target.words} was not examined: it is known for {pluralize(count, 'stream')}, and more are needed."
+            yield f"{target.words} was not examined: {_describe_too_little(facts, target)}."
+
+
+def _describe_too_little(facts: ModelFacts, target: Target) -> str:
+    """Return why a latency was not examined at all."""
+    known, set_aside = facts.known[target], facts.set_aside.get(target, {})
+    if sum(set_aside.values()) > MAX_SET_ASIDE_SHARE * (known + sum(set_aside.values())):
+        aside = describe_set_aside({Cause(cause): count for cause, count in set_aside.items()}, facts.streams)
+        return f"{aside}; those that are left may be faster, or slower, than all are"
+    return f"it is known for {pluralize(known, 'stream')}, and more are needed"
 
 
 def describe_too_few(explanation: Explanation, minimum: int) -> str:
     """Return that no model has enough streams, and how many would be."""
     most = max(explanation.models, key=lambda facts: facts.streams, default=None)
+    if most is not None and any(count >= minimum or most.set_aside.get(target) for target, count in most.known.items()):
+        reasons = (f"{target.words}: {_describe_too_little(most, target)}." for target in most.known)
+        over = pluralize(most.streams, "stream")
+        return f"--explain can examine no latency of {most.model}, over {over}. {' '.join(reasons)}"
     have = "none can be used" if most is None else f"{most.model} has {pluralize(most.streams, 'stream')}"
     if most is not None and (known := max(most.known.values(), default=0)) < min(minimum, most.streams):
         have += f", {known:,} of them with tokens"
-    aside = _describe_set_aside(explanation)
-    return (
-        f"--explain needs {minimum:,} streams of one model, and five days of them for hours and weekdays: {have}"
-        + (f"; set aside: {aside}; --include-buffered explains them as well" if aside else "")
-        + "."
-    )
+    needed = f"{minimum:,} streams of one model, and five days of them for hours and weekdays"
+    return f"--explain needs {needed}: {have}." + "".join(f" {note}." for note in _describe_known(explanation))
 
 
 def describe_short_input(explanation: Explanation) -> str:
@@ -154,12 +188,10 @@ def _describe_shares(facts: ModelFacts) -> str:
 def describe_basis(explanation: Explanation) -> str:
     """Return what the sentences rest on: streams, processes, time zone, what was set aside, how well it is known."""
     processes = f" of {explanation.instances:,} processes" if explanation.own_load_is_fleet_wide else ""
-    aside = _describe_set_aside(explanation)
     return (
-        f"Over {pluralize(explanation.streams, 'stream')}{processes}, hours in {explanation.zone}"
-        + (f"; set aside: {aside}" if aside else "")
-        + ". Shares are of the variance between streams; in brackets, 95 % intervals."
-    ) + "".join(f" {note}." for note in describe_figures(explanation.known))
+        f"Over {pluralize(explanation.streams, 'stream')}{processes}, hours in {explanation.zone}. Shares are of the "
+        "variance between streams; in brackets, 95 % intervals."
+    ) + "".join(f" {note}." for note in _describe_known(explanation))
 
 
 class ModelWords(NamedTuple):
@@ -199,9 +231,9 @@ def other_switches(explanation: Explanation) -> list[Switch]:
     return [one for one in explanation.switches if (one.driver, one.model, one.change) not in named]
 
 
-def _describe_set_aside(explanation: Explanation) -> str:
-    """Return why streams are in no figure, and how many; empty where none are."""
-    return ", ".join(f"{count:,} {why}" for why, count in sorted(explanation.set_aside.items()))
+def _describe_known(explanation: Explanation) -> list[str]:
+    """Return of how many streams a latency is uncertain or set aside, and why."""
+    return describe_figures({target.words: known for target, known in explanation.known.items()})
 
 
 def _describe_whose(explanation: Explanation) -> str:
@@ -246,9 +278,15 @@ def _each(finding: Finding, explanation: Explanation) -> str:
     return f"Each further {per:,.4g} {several}{more}"
 
 
-def _describe_change(driver: Driver, model: str, change: Change) -> str:
-    """Return who answers instead of whom, and since when, as a clause."""
-    name, is_model = model.rpartition(" / ")[2], driver is Driver.RESPONSE_MODEL
+def _describe_change(what: str, model: str, change: Change) -> str:
+    """Return who answers instead of whom, or which value an attribute has, and since when, as a clause.
+
+    `what` is the driver, or the name of the attribute.
+    """
+    is_model, is_attribute = what == Driver.RESPONSE_MODEL, what not in {Driver.RESPONSE_MODEL, Driver.SERVER_ADDRESS}
+    name = model.rpartition(" / ")[2]
+    if is_attribute and change.unix_ns is not None:
+        return f"From {format_moment(change.unix_ns)} {what} was {change.after} instead of {change.before}"
     if change.unix_ns is None:
         return f"Where {name} {'answers as' if is_model else 'is at'} {change.after} instead of {change.before}"
     verb = "answered as" if is_model else "was at"

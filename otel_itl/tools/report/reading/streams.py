@@ -25,7 +25,6 @@ from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
 from otel_itl.tools.report.reading.span_facts import (
     NO_FACTS,
     SpanFacts,
-    format_attribute,
     read_session_id,
     read_span_facts,
     read_text,
@@ -52,9 +51,6 @@ class StoredStream:
     timeline: Timeline
     measures: Measures
     span_facts: SpanFacts = NO_FACTS
-    group: str | None = None
-    """The value of the attribute that streams are grouped by; None: not asked for, or neither the span nor its resource
-    has it."""
 
 
 class Identity(NamedTuple):
@@ -63,7 +59,6 @@ class Identity(NamedTuple):
     provider: str = UNKNOWN
     model: str = UNKNOWN
     operation: str = UNKNOWN
-    group: str | None = None
 
 
 class _BareSpan(NamedTuple):
@@ -82,7 +77,7 @@ class _LoggedStream(NamedTuple):
     events: list[Event]
 
 
-def read_streams(sources: Iterable[str], skipped: SkippedInput, group_by: str | None = None) -> Iterator[StoredStream]:
+def read_streams(sources: Iterable[str], skipped: SkippedInput) -> Iterator[StoredStream]:
     """Yield the streams of files.
 
     A stream on a span is yielded as soon as it is read. Token events in logs wait for the end of the input, because
@@ -91,12 +86,11 @@ def read_streams(sources: Iterable[str], skipped: SkippedInput, group_by: str | 
     Args:
         sources: paths of files; `-` is standard input.
         skipped: receives what cannot be used.
-        group_by: the attribute, of the span or else of its resource, whose value is the streams' `group`.
 
     Raises:
         UnreadableSourceError: a source is missing, a directory, binary, or the permission is missing.
     """
-    reader = StreamReader(skipped, group_by)
+    reader = StreamReader(skipped)
     for source in sources:
         for document in read_documents(source, skipped):
             yield from reader.read(document)
@@ -108,14 +102,12 @@ class StreamReader:
 
     Args:
         skipped: receives what cannot be used.
-        group_by: as for `read_streams`.
         max_waiting: None: the input ends, and token events in logs wait for its end. Else it does not: streams in logs
             are yielded once they are complete, those of this number of spans wait at most, and none is a duplicate.
     """
 
-    def __init__(self, skipped: SkippedInput, group_by: str | None = None, *, max_waiting: int | None = None) -> None:
+    def __init__(self, skipped: SkippedInput, *, max_waiting: int | None = None) -> None:
         self._skipped = skipped
-        self._group_by = group_by
         self._max_waiting = max_waiting
         self._seen: set[tuple[str, str, int]] = set()
         self._bare_spans: dict[_SpanKey, _BareSpan] = {}
@@ -153,7 +145,7 @@ class StreamReader:
         Raises:
             TypeError, ValueError, KeyError, IndexError: a token event has an attribute of another type than ours.
         """
-        key, identity = (span.trace_id, span.span_id), read_identity(span.attributes, span.resource, self._group_by)
+        key, identity = (span.trace_id, span.span_id), read_identity(span.attributes)
         if span.attributes.get(names.TEST) is True:
             self._tests.add(key)
             return
@@ -161,12 +153,12 @@ class StreamReader:
             yield from self._keep_span(key, identity, span, where)
             return
         *earlier, last = _split_streams(span.token_events)
+        whole = _read_facts(span, _find_request_time(last[-1]) if earlier else 0)
         # Where several streams reported to one span, its attributes are those of the last.
         for events in earlier:
-            facts = SpanFacts(session_id=read_session_id(span.attributes))
+            facts = SpanFacts(session_id=read_session_id(span.attributes), attributes=whole.attributes)
             yield from self._stream(key, identity, facts, events, where)
-        request_time = _find_request_time(last[-1]) if earlier else 0
-        yield from self._stream(key, identity, _read_facts(span, request_time), last, where)
+        yield from self._stream(key, identity, whole, last, where)
 
     def read_log(self, record: TokenLogRecord, where: str) -> Iterator[StoredStream]:
         """Keep a token event until its stream can be yielded; raises as `read_span` does."""
@@ -184,7 +176,7 @@ class StreamReader:
     def _keep_span(self, key: _SpanKey, identity: Identity, span: OTLPSpan, where: str) -> Iterator[StoredStream]:
         """Keep a span without token events, if there may be some in logs."""
         is_measured = names.STREAM_OUTCOME in span.attributes
-        if not is_measured and identity[:3] == Identity()[:3]:
+        if not is_measured and identity == Identity():
             return
         self._bare_spans[key] = _BareSpan(identity, _read_facts(span), where if is_measured else None)
         while self._max_waiting is not None and len(self._bare_spans) > self._max_waiting:
@@ -239,16 +231,12 @@ def _read_facts(span: OTLPSpan, since: int = 0) -> SpanFacts:
     return read_span_facts(span.attributes, stalls, span.resource)
 
 
-def read_identity(
-    attributes: Mapping[str, Any], resource: Mapping[str, Any] | None = None, group_by: str | None = None
-) -> Identity:
+def read_identity(attributes: Mapping[str, Any]) -> Identity:
     """Read the names of a stream from its span's attributes; `unknown` where they are missing."""
-    group = None if group_by is None else attributes.get(group_by, (resource or {}).get(group_by))
     return Identity(
         provider=read_text(attributes, names.PROVIDER_NAME, "gen_ai.system", "llm.provider", "llm.system") or UNKNOWN,
         model=read_text(attributes, names.REQUEST_MODEL, names.RESPONSE_MODEL, "llm.model_name") or UNKNOWN,
         operation=read_text(attributes, names.OPERATION_NAME) or UNKNOWN,
-        group=None if group is None else format_attribute(group),
     )
 
 

@@ -10,7 +10,7 @@ const HEIGHT = 150;
 const LABEL_APART = 74;
 const TICKS = 4;
 const MAX_REACH = 0.25;
-const COLORS = { upstream: "series-b", own_load: "series-c", request: "series-a" };
+const COLORS = { upstream: "series-b", own_load: "series-c", request: "series-a", attribute: "series-a" };
 
 /* The panel is there where the page holds an explanation: `report --explain --html` writes one. */
 export class Explain {
@@ -21,7 +21,7 @@ export class Explain {
     section.hidden = !explanation;
     if (!explanation) return;
     section.append(makeHead("What drives it", { term: "explanation", legend: [
-      ["b", "points upstream"], ["c", "your own load"], ["a", "comes with the request"]] }));
+      ["b", "points upstream"], ["c", "your own load"], ["a", "comes with the request or an attribute"]] }));
     for (const model of explanation.models) section.append(...this.makeModel(model));
     section.append(make("p", { class: "dim" }, explanation.basis));
   }
