@@ -11,13 +11,15 @@ from otel_itl.tools.compare.clusters import Clusters
 from otel_itl.tools.compare.estimator import RowEstimator
 from otel_itl.tools.compare.quantities import QUANTITIES, Role
 from otel_itl.tools.compare.requests import Side, count_open_streams
-from otel_itl.tools.compare.resampling import exchange_labels
+from otel_itl.tools.compare.resampling import Bools, Design, Resamples, exchange_labels
 from otel_itl.tools.compare.results import Comparison, Reading, Row
 from otel_itl.tools.compare.verdicts import Answer, answer_estimates
 
 DEFAULT_MARGIN = 0.05
 RESAMPLES = 1_999
 RESAMPLES_A_ROW = 25
+EXCHANGES = 20_000
+"""Exchanges of labels at least, which are cheap: a p of 0.05 is known to 0.0015, so few answers hang on the seed."""
 SEED = 1
 
 
@@ -35,7 +37,8 @@ def compare(
         a: the side that is compared with.
         b: the side that is judged.
         margin: the relative difference that does not matter, above 0 and below 1.
-        resamples: permutations, and bootstrap samples, of each row; more where there are hundreds of rows.
+        resamples: permutations, and bootstrap samples, of each row. By default there are more permutations, and of both
+            where there are hundreds of rows.
         seed: of the random resamples; the same seed gives the same answers.
     """
     random = np.random.default_rng(seed)
@@ -50,9 +53,15 @@ def compare(
     clusters = Clusters(compared_a, compared_b, shared, random)
     groups = [[model] for model in shared] + ([shared] if len(shared) > 1 else [])
     # The least p is 1 in the number of exchanges, which rows that have nothing in common multiply by their number.
-    resamples = max(resamples, RESAMPLES_A_ROW * len(groups) * len(QUANTITIES)) if resamples == RESAMPLES else resamples
-    exchanges = exchange_labels(clusters.design(shared).design, resamples, random)
-    estimators = (RowEstimator(clusters, models, exchanges, margin, random) for models in groups)
+    is_default = resamples == RESAMPLES
+    resamples = max(resamples, RESAMPLES_A_ROW * len(groups) * len(QUANTITIES)) if is_default else resamples
+    count = max(resamples, EXCHANGES) if is_default else resamples
+    exchanges = exchange_labels(clusters.design(shared).design, count, random)
+
+    def resample(design: Design, chosen: Bools) -> Resamples:
+        return Resamples(design, exchanges[:, chosen], random, resamples)
+
+    estimators = (RowEstimator(clusters, models, resample, margin) for models in groups)
     rows = [row for one in estimators for quantity in QUANTITIES if (row := one.estimate(quantity)) is not None]
     return Comparison(
         a=a,

@@ -12,7 +12,7 @@ from otel_itl.core.measures import MIN_UNCERTAINTY
 from otel_itl.tools.compare.levels import Floats, Level, Rate
 from otel_itl.tools.compare.quantities import Quantity, Unit
 from otel_itl.tools.compare.rate_intervals import rate_interval
-from otel_itl.tools.compare.resampling import Design, Effect, Resamples
+from otel_itl.tools.compare.resampling import Effect, Resamples
 from otel_itl.tools.compare.verdicts import Estimate
 
 NEVER_ON_BOTH: Final = "it is infinite on both sides"
@@ -24,9 +24,9 @@ def estimate_effect(
     shares: Floats,
     resamples: Resamples,
     floors: Sequence[float] | None = None,
-    adjustment: tuple[float, int] = (0.0, 0),
+    prompts: Sequence[Level] | None = None,
 ) -> Estimate:
-    """Estimate an effect, its interval, and the scores of its test; `shares` and `floors` as for `_effect`.
+    """Estimate an effect, its interval, and the scores of its test; `shares` and `floors` as for `make_effect`.
 
     A model whose figure is infinite on both sides says nothing: how long those took that did respond is not compared.
 
@@ -35,35 +35,38 @@ def estimate_effect(
         shares: how much the ratio of each model counts.
         resamples: of the clusters.
         floors: what the figures of each model are at least taken for.
-        adjustment: the standard error of what the log ratio was adjusted by, and how many numbers of each side were
-            fitted for that.
+        prompts: the lengths of the prompts of each model, which are alike but for chance: what goes with them is taken
+            out of the effect as noise; None: nothing is.
     """
     design, sides = resamples.design, resamples.design.weights()
     is_said = [not all(math.isinf(level.shown(of_side)) for of_side in sides) for level in levels]
     if not any(is_said):
         return Estimate(why=NEVER_ON_BOTH)
     counted = np.where(is_said, shares, 0.0)
-    effect = _effect(levels, counted, floors)
+    effect = make_effect(levels, counted, floors)
     observed = float(effect(*(of_side[np.newaxis] for of_side in sides))[0])
     if math.isnan(observed):
         return Estimate(why="a figure of 0, or of no sample, has no ratio")
-    error, fitted = adjustment
+    score, unadjusted = _score(levels, counted), observed
+    control = None if prompts is None else resamples.find_control(effect, make_effect(prompts, counted))
+    if prompts is not None and control is not None:
+        effect, observed = control.effect, control.observed
+        score = resamples.control_score(score, _score(prompts, counted))
     rates = [level for level in levels if isinstance(level, Rate) and level.is_count]
+    fitted = 0 if control is None else 1
     interval = rate_interval(rates, shares, design) if rates else resamples.bootstrap_interval(effect, fitted)
     if interval is None:
         return Estimate(ratio=math.exp(observed), why="a single session or request has no spread")
-    exchanged = resamples.exchange(_score(levels, counted))
-    if error:
-        widened = interval.widen(observed, error, design.fewest - fitted)
-        # No exchange shows the error of the adjustment: the scores of all are taken further from 0, as the interval is.
-        exchanged[1:] *= widened.standard_error / interval.standard_error if interval.standard_error else math.inf
-        interval = widened
-    return Estimate(ratio=math.exp(observed), interval=interval, exchanged=exchanged)
-
-
-def find_ratio(levels: Sequence[Level], shares: Floats, design: Design) -> float:
-    """Return the ratio of B's figures to A's; NaN where it is not known."""
-    return math.exp(float(_effect(levels, shares)(*(of_side[np.newaxis] for of_side in design.weights()))[0]))
+    if control is not None:
+        interval = interval.widen(observed, control.error, design.fewest - fitted)
+    return Estimate(
+        ratio=math.exp(observed),
+        unadjusted_ratio=None if control is None else math.exp(unadjusted),
+        interval=interval,
+        exchanged=resamples.exchange(score),
+        least_p=design.least_p,
+        least_clusters=design.least_clusters,
+    )
 
 
 def find_shares(levels: Sequence[Level], requests: Sequence[int]) -> Floats:
@@ -80,7 +83,9 @@ def _is_count(level: Level) -> TypeGuard[Rate]:
     return isinstance(level, Rate) and level.is_count
 
 
-def _effect(levels: Sequence[Level], shares: Floats, floors: Sequence[float] | None = None) -> Effect:
+def make_effect(
+    levels: Sequence[Level], shares: Floats | Sequence[float], floors: Sequence[float] | None = None
+) -> Effect:
     """Return the effect of a row: the log ratio of B's figure to A's, averaged over the models by their shares.
 
     Pooled rows average the models' own ratios, so that more requests to a slow model are not read as a slower model.

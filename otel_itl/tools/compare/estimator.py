@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress
@@ -13,16 +13,15 @@ from typing import Final
 import numpy as np
 
 from otel_itl.tools.compare.clusters import Clusters
-from otel_itl.tools.compare.effects import estimate_effect, find_floor, find_ratio, find_shares
+from otel_itl.tools.compare.effects import estimate_effect, find_floor, find_shares
 from otel_itl.tools.compare.levels import Floats, Level
-from otel_itl.tools.compare.prompts import FITTED, Line, adjust, fit_line, take_first_token, take_pace
-from otel_itl.tools.compare.quantities import MEDIAN, Adjustment, Clustered, Quantity
+from otel_itl.tools.compare.prompts import Prompts
+from otel_itl.tools.compare.quantities import MEDIAN, Clustered, Quantity
 from otel_itl.tools.compare.requests import Request
-from otel_itl.tools.compare.resampling import Bools, Resamples
+from otel_itl.tools.compare.resampling import Bools, Design, Resamples
 from otel_itl.tools.compare.results import Figure, Reading, Row
 from otel_itl.tools.compare.verdicts import Answer, Estimate
 from otel_itl.tools.report.certainty import Cause, describe_set_aside
-from otel_itl.tools.report.render.number_format import format_three_digits
 from otel_itl.tools.report.set_aside import MAX_SET_ASIDE_SHARE
 from otel_itl.tools.report.too_few import MIN_STREAMS, count_needed
 
@@ -43,10 +42,7 @@ class _Sample:
     counts: Sequence[int]
     """Of each model."""
     requests: _Clustered
-    adjusted: _Clustered
-    """The same with prompts of one length."""
-    lines: Mapping[Adjustment, Sequence[Line | None]]
-    """How the latencies of each model go with the prompt length."""
+    prompts: Prompts
     refused: Mapping[str, Estimate]
     """Fields from which too many streams are set aside."""
 
@@ -57,21 +53,19 @@ class RowEstimator:
     Args:
         clusters: of both sides.
         models: of which the rows are; of several, pooled.
-        exchanges: of the labels of all clusters.
+        resample: a design of the chosen clusters.
         margin: the relative difference that does not matter.
-        random: where draws come from.
     """
 
     def __init__(
         self,
         clusters: Clusters,
         models: Sequence[str],
-        exchanges: Bools,
+        resample: Callable[[Design, Bools], Resamples],
         margin: float,
-        random: np.random.Generator,
     ) -> None:
         self._clusters, self._models = clusters, models
-        self._exchanges, self._margin, self._random = exchanges, margin, random
+        self._resample, self._margin = resample, margin
         self._samples: dict[tuple[str, ...], _Sample] = {}
 
     def estimate(self, quantity: Quantity) -> Row | None:
@@ -94,8 +88,7 @@ class RowEstimator:
             return replace(row, measured=refused)
         if (refused := _refuse(quantity, a, b)) is not None:
             return None if quantity.is_optional else replace(row, measured=refused)
-        lines = [] if quantity.adjustment is None else sample.lines[quantity.adjustment]
-        if (confounded := self._refuse_confounded(quantity, lines)) is not None:
+        if (confounded := sample.prompts.refuse(quantity.field)) is not None:
             return replace(row, measured=confounded)
         errors = {
             reading: [_find_error(measured, of_reading, weights) for weights in sides]
@@ -103,26 +96,22 @@ class RowEstimator:
         }
         largest = [max(of_side) for of_side in zip(*errors.values(), strict=True)]
         shares = find_shares(measured, sample.counts)
-        is_adjusted = any(line is not None and line.slopes is not None for line in lines)
-        compared = self._make_levels(quantity, sample.adjusted) if is_adjusted else levels
-        of_lines = [0.0 if line is None else line.standard_error for line in lines] or [0.0]
         estimated = partial(
             estimate_effect,
             shares=shares,
             resamples=sample.resamples,
-            adjustment=(float(np.linalg.norm(shares * of_lines)), FITTED * is_adjusted),
+            prompts=sample.prompts.levels(quantity.field, quantity.percentile),
         )
-        floors = [find_floor(quantity, level, sides) for level in compared[Reading.MEASURED]]
+        floors = [find_floor(quantity, level, sides) for level in measured]
         return replace(
             row,
-            measured=estimated(compared[Reading.MEASURED]),
+            measured=estimated(measured),
             bounds={
-                reading: estimated(compared[reading], floors=floors)
+                reading: estimated(levels[reading], floors=floors)
                 for reading, of_sides in errors.items()
                 if any(of_sides)
             },
             sides=[side for side, error in zip("AB", largest, strict=True) if error and error >= max(largest) / 2],
-            unadjusted_ratio=find_ratio(measured, shares, sample.resamples.design) if is_adjusted else None,
         )
 
     def _make_levels(self, quantity: Quantity, requests: _Clustered) -> _Levels:
@@ -137,39 +126,17 @@ class RowEstimator:
         """Return the requests to some models, with what all of their rows need."""
         if models not in self._samples:
             design, requests, chosen = self._clusters.design(models)
-            lines = {
-                adjustment: [fit_line(one, design.is_b, take) for one in requests.values()]
-                for adjustment, take in _LATENCIES.items()
-            }
-            pairs = zip(*(lines[adjustment] for adjustment in (Adjustment.FIRST, Adjustment.PACE)), strict=True)
             has_bounds = any(one.lowest for of_model in requests.values() for cluster in of_model for one in cluster)
             readings = list(Reading) if has_bounds else [Reading.MEASURED]
-            adjusted = {
-                model: adjust(one, design.is_b, *of_model)
-                for (model, one), of_model in zip(requests.items(), pairs, strict=True)
-            }
+            resamples = self._resample(design, chosen)
             self._samples[models] = _Sample(
-                resamples=Resamples(design, self._exchanges[:, chosen], self._random),
+                resamples=resamples,
                 counts=[sum(map(len, of_model)) for of_model in requests.values()],
                 requests=_read(requests, readings),
-                adjusted=_read(adjusted, readings),
-                lines=lines,
+                prompts=Prompts(requests, resamples, self._margin),
                 refused=_refuse_set_aside(requests, design.is_b),
             )
         return self._samples[models]
-
-    def _refuse_confounded(self, quantity: Quantity, lines: Sequence[Line | None]) -> Estimate | None:
-        """Return why a figure of which prompts decide is not compared; None: it can be."""
-        for line in lines if quantity.adjustment is Adjustment.FIRST else ():
-            if line is not None and line.is_confounded(self._margin):
-                ratio = format_three_digits(math.exp(line.difference))
-                return Estimate(why=f"B's prompts are {ratio} times as long, and {CONFOUNDED}")
-        return None
-
-
-CONFOUNDED: Final = "what that makes of it is not known"
-"""Why a figure is not compared of which prompts of other lengths decide."""
-_LATENCIES: Final = {Adjustment.FIRST: take_first_token, Adjustment.PACE: take_pace}
 
 
 def _read(requests: _Requests, readings: Sequence[Reading]) -> _Clustered:

@@ -52,14 +52,15 @@ def lacks_models(comparison: Comparison) -> bool:
 def deciding_rows(comparison: Comparison, keys: Sequence[str]) -> list[Row]:
     """Return the rows of these quantities; if none were chosen, those that decide."""
     rows = (row for row in comparison.rows if row.quantity.key in keys)
-    return [row for row in rows if _is_chosen(keys) or row.quantity.role is not Role.SHOWN]
+    return [row for row in rows if is_chosen(keys) or row.quantity.role is not Role.SHOWN]
 
 
 def required_rows(comparison: Comparison, keys: Sequence[str]) -> list[Row]:
     """Return the rows whose answer has to be known; all of those that were chosen, if any were."""
     rows = deciding_rows(comparison, keys)
-    return [row for row in rows if _is_chosen(keys) or row.quantity.role is Role.REQUIRED]
+    return [row for row in rows if is_chosen(keys) or row.quantity.role is Role.REQUIRED]
 
 
-def _is_chosen(keys: Sequence[str]) -> bool:
+def is_chosen(keys: Sequence[str]) -> bool:
+    """Return whether rows were chosen to decide."""
     return len(keys) < len(COMPARED)

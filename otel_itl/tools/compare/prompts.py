@@ -1,199 +1,157 @@
-"""Adjusts latencies for the length of prompts: makes what B's and A's requests took that of prompts of one length.
+"""Compares the prompts of both sides: latencies that depend on them are compared only where the prompts are alike.
 
-The logarithm of a latency is taken as a straight line of the logarithm of the prompt length, on each side with a slope
-of its own. Requests are moved along A's line to the mean prompt of their side, and from there along the mean of both
-slopes to the middle between the sides: between two points of a curve that is wrong in third order only. This takes out
-of the comparison what differs because the prompts do, and of the noise what comes from prompts of many lengths.
+No law of how a latency goes with the prompt is assumed. Where prompts are alike, what their lengths make of the first
+token is chance: `levels` are the control variate by which a resampled ratio loses that part of its noise.
 """
 
 from __future__ import annotations
 
 import math
-from array import array
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from typing import Final
 
 import numpy as np
 
-from otel_itl.tools.compare.levels import Floats
-from otel_itl.tools.compare.requests import PACE, TTFT, Request
-from otel_itl.tools.compare.resampling import Bools
-from otel_itl.tools.statistics.clusters import sum_variance
+from otel_itl.tools.compare.effects import make_effect
+from otel_itl.tools.compare.levels import Floats, Level, Percentile, Pool, Rate
+from otel_itl.tools.compare.requests import GAPS, PACE, TTFT, Request
+from otel_itl.tools.compare.resampling import CHANCE, Bools, Resamples
+from otel_itl.tools.compare.verdicts import Estimate
+from otel_itl.tools.report.render.number_format import format_three_digits
 
-FITTED: Final = 1
-"""Numbers that are fitted to each side: a slope."""
+CONFOUNDED: Final = "give sides with like prompts"
+"""What to do where a figure is not compared because prompts differ."""
+_COMPARED: Final = (5, 25, 50, 75, 95)
+"""Percentiles of the prompt lengths that are alike where prompts are, besides their mean."""
 _MIN_KNOWN: Final = 0.9
-"""Share of a side's requests whose prompt length has to be known."""
-_MIN_REQUESTS: Final = 20
+"""Share of a side's requests whose prompt length has to be known to take out noise."""
 _MIN_CLUSTERS: Final = 10
-"""Requests and clusters of a side from which a slope is fitted."""
-_MIN_SPREAD: Final = 0.02
-"""Standard deviation of the logarithms of prompts that are of one length, but for a few tokens."""
-_FURTHEST: Final = 2.0
-"""Standard deviations of the prompts of a side by which the line is followed at most."""
-_CHANCE: Final = 3.0
-"""Standard errors by which mean prompts may differ by chance."""
+"""Clusters of a side, likewise."""
+_MIN_REQUESTS: Final = 20
+_MIN_CLUSTERS_OF_SLOPE: Final = 3
+"""Requests and clusters of a side from which it is known whether its pace depends on the prompt."""
+_SURELY: Final = 2.0
+"""Standard errors of a slope that is not 0."""
 
-Latency = Callable[[Request], float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """How a latency goes with the prompt length, on each side of one model."""
-
-    means: tuple[float, float]
-    """Of the logarithms of the prompts of A and of B."""
-    slopes: tuple[float, float] | None
-    """None: the data do not show any."""
-    variance: float = 0.0
-    """Of the mean slope."""
-    is_chance: bool = False
-    """The means differ by no more than sessions do."""
-
-    @property
-    def difference(self) -> float:
-        """The log ratio of B's prompts to A's."""
-        return self.means[1] - self.means[0]
-
-    @property
-    def standard_error(self) -> float:
-        """Of the log ratio of the latencies, because of the slopes."""
-        return abs(self.difference) * math.sqrt(self.variance)
-
-    def is_confounded(self, margin: float) -> bool:
-        """Return whether the prompts differ, and what that makes of the latency is not known."""
-        return self.slopes is None and not self.is_chance and abs(self.difference) > math.log1p(margin)
-
-    def factor(self, request: Request, *, is_b: bool) -> float:
-        """Return what the latency of a request is multiplied by.
-
-        Within a side it is moved along A's line: what depends on the prompt more on B than on A stays in B's tail.
-        """
-        if self.slopes is None:
-            return 1.0
-        at, mean = _log_prompt(request), self.means[is_b]
-        within = self.slopes[0] * (mean - (mean if at is None else at))
-        return math.exp(within + sum(self.slopes) / 2 * (sum(self.means) / 2 - mean))
+_Clusters = Sequence[Sequence[Request]]
+"""The requests of each cluster to one model."""
 
 
-def take_first_token(request: Request) -> float:
-    """Return the time to first token; 0: unknown, set aside, or never."""
-    return 0.0 if TTFT in request.set_aside else request.time_to_first_token or 0.0
+def _take_gap(request: Request) -> float:
+    """Return the mean gap; 0: unknown, or set aside."""
+    return float(np.mean(request.gaps)) if len(request.gaps) and GAPS not in request.set_aside else 0.0
 
 
-def take_pace(request: Request) -> float:
+def _take_pace(request: Request) -> float:
     """Return the time per output token; 0: unknown, or set aside."""
     return request.decode_time / request.later_tokens if request.later_tokens and PACE not in request.set_aside else 0.0
 
 
-def fit_line(clusters: Sequence[Sequence[Request]], is_b: Bools, take: Latency) -> Line | None:
-    """Fit how a latency of the requests to one model goes with the prompt length; None: prompt lengths are not known.
+_LATENCIES: Final[Mapping[str, Callable[[Request], float]]] = {GAPS: _take_gap, PACE: _take_pace}
+"""Field of figures that may depend on the prompt → the latency of a request by which that is known."""
+
+
+class Prompts:
+    """The prompts of some models on both sides.
 
     Args:
-        clusters: the requests of each cluster.
-        is_b: for each cluster whether it is on side B.
-        take: the latency of a request; 0: it has none.
+        requests: of each model the requests of each cluster.
+        resamples: of these clusters.
+        margin: the relative difference that does not matter.
     """
-    sides = [[own for own, of_b in zip(clusters, is_b, strict=True) if of_b == side] for side in (False, True)]
-    taken = [_take(of_side, take) for of_side in sides]
-    if any(one is None for one in taken):
+
+    def __init__(self, requests: Mapping[str, _Clusters], resamples: Resamples, margin: float) -> None:
+        self._requests, self._resamples, self._margin = requests, resamples, margin
+        self._pools = [Pool([_lengths(own) for own in clusters]) for clusters in requests.values()]
+        self._differing = {
+            model: why
+            for (model, clusters), pool in zip(requests.items(), self._pools, strict=True)
+            if (why := self._compare(clusters, pool)) is not None
+        }
+        """Of each model whose prompts differ how, and the largest log ratio."""
+        is_b = resamples.design.is_b
+        self._is_known = resamples.design.fewest >= _MIN_CLUSTERS and all(
+            _share_known(clusters, is_side) >= _MIN_KNOWN for clusters in requests.values() for is_side in (is_b, ~is_b)
+        )
+
+    def levels(self, field: str | None, percentile: float | None) -> Sequence[Level] | None:
+        """Return of each model the prompts at the percentile of a figure; None: they are not needed, or not known."""
+        if field != TTFT or percentile is None or not self._is_known:
+            return None
+        return [Percentile(pool, percentile) for pool in self._pools]
+
+    def refuse(self, field: str | None) -> Estimate | None:
+        """Return why the figures of a field are not compared; None: prompts are alike, or do not matter to them."""
+        for model, (how, difference) in self._differing.items():
+            if field == TTFT or self._depends(model, field, difference):
+                return Estimate(why=f"B's prompts are {how}, and what that makes of it is not known: {CONFOUNDED}")
         return None
-    (mean_a, error_a), (mean_b, error_b) = (_mean(lengths, owners) for lengths, _, owners in filter(None, taken))
-    means = mean_a, mean_b
-    is_chance = abs(mean_b - mean_a) <= _CHANCE * math.hypot(error_a, error_b)
-    furthest = abs(mean_b - mean_a) / 2
-    fitted = [_fit(*of_side, furthest) for of_side in filter(None, taken)]
-    slopes = [one for one in fitted if one is not None]
-    if len(slopes) < 2:  # noqa: PLR2004 - two sides
-        return Line(means=means, slopes=None, is_chance=is_chance)
-    (slope_a, variance_a), (slope_b, variance_b) = slopes
-    return Line(means=means, slopes=(slope_a, slope_b), variance=(variance_a + variance_b) / 4, is_chance=is_chance)
 
+    def _compare(self, clusters: _Clusters, pool: Pool) -> tuple[str, float] | None:
+        """Return how the prompts to a model differ, and the largest log ratio; None: not by more than chance."""
+        if not pool.values.size:
+            return None
+        lengths = [_lengths(own) for own in clusters]
+        mean = Rate([sum(own) for own in lengths], [len(own) for own in lengths], is_count=False)
+        levels: dict[str, Level] = {"": mean} | {f"p{q}": Percentile(pool, q) for q in _COMPARED}
+        found: dict[str, float] = {}
+        for name, level in levels.items():
+            observed, error = self._resamples.measure(make_effect([level], [1.0]))
+            # An error is not known of a single cluster, nor is the difference of a side without lengths.
+            if abs(observed) > max(math.log1p(self._margin), CHANCE * error):
+                found[name] = observed
+        if not found:
+            return None
+        largest = max(found, key=lambda name: abs(found[name]))
+        ratio = format_three_digits(math.exp(found.get("", found[largest])))
+        how = f"{ratio} times as long" if "" in found else f"of other lengths ({largest} is {ratio} times A's)"
+        return how, abs(found[largest])
 
-def adjust(
-    clusters: Sequence[Sequence[Request]], is_b: Bools, first: Line | None, pace: Line | None
-) -> Sequence[Sequence[Request]]:
-    """Return the clusters with what their requests would have taken with prompts of one length, by two lines."""
-    if all(line is None or line.slopes is None for line in (first, pace)):
-        return clusters
-    return [
-        [
-            _scale(
-                one,
-                1.0 if first is None else first.factor(one, is_b=bool(of_b)),
-                1.0 if pace is None else pace.factor(one, is_b=bool(of_b)),
-            )
-            for one in requests
+    def _depends(self, model: str, field: str | None, difference: float) -> bool:
+        """Return whether the pace of a side follows its prompts, and by how much they differ makes it matter."""
+        if field is None or field not in _LATENCIES:
+            return False
+        is_b = self._resamples.design.is_b
+        slopes = [
+            _find_slope(list(compress(self._requests[model], of_side)), _LATENCIES[field]) for of_side in (is_b, ~is_b)
         ]
-        for requests, of_b in zip(clusters, is_b, strict=True)
-    ]
+        return any(
+            abs(slope) > _SURELY * error
+            and (abs(slope) + _SURELY * error) * difference > math.log1p(self._margin) / 2  # steeper at an end
+            for slope, error in filter(None, slopes)
+        )
 
 
-def _scale(request: Request, first: float, pace: float) -> Request:
-    """Return a request with its latencies multiplied by two factors, and the bounds of its latencies as well."""
-    ttft = request.time_to_first_token
-    return replace(
-        request,
-        time_to_first_token=None if ttft is None else ttft * first,
-        gaps=array("d", (np.asarray(request.gaps) * pace).tobytes()) if pace != 1.0 else request.gaps,
-        decode_time=request.decode_time * pace,
-        lowest=None if request.lowest is None else _scale(request.lowest, first, pace),
-        highest=None if request.highest is None else _scale(request.highest, first, pace),
-    )
+def _lengths(requests: Sequence[Request]) -> list[int]:
+    return [one.prompt_tokens for one in requests if one.prompt_tokens]
 
 
-def _log_prompt(request: Request) -> float | None:
-    return math.log(request.prompt_tokens) if request.prompt_tokens else None
+def _share_known(clusters: _Clusters, is_side: Bools) -> float:
+    """Return the share of a side's requests whose prompt length is known."""
+    of_side = list(compress(clusters, is_side))
+    return sum(len(_lengths(own)) for own in of_side) / max(sum(map(len, of_side)), 1)
 
 
-def _take(clusters: Sequence[Sequence[Request]], take: Latency) -> tuple[Floats, Floats, Floats] | None:
-    """Return log prompt lengths, log latencies and clusters of the requests that have both; None: too few have."""
-    rows, known, all_requests = [], 0, 0
-    for number, requests in enumerate(clusters):
-        all_requests += len(requests)
-        for one in requests:
-            at, latency = _log_prompt(one), take(one)
-            known += at is not None
-            if at is not None and latency > 0:
-                rows.append((at, math.log(latency), number))
-    if not rows or known < _MIN_KNOWN * all_requests:
-        return None
-    lengths, latencies, owners = np.array(rows, dtype=float).T
-    return lengths, latencies, owners
+def _find_slope(clusters: _Clusters, take: Callable[[Request], float]) -> tuple[float, float] | None:
+    """Return the slope of the log of a latency over that of the prompt on one side, and its standard error by clusters.
 
-
-def _mean(lengths: Floats, owners: Floats) -> tuple[float, float]:
-    """Return the mean of log prompt lengths and its standard error; 0, where all are alike, infinite of one cluster."""
-    mean = float(lengths.mean())
-    clusters, sizes = _sum_up(lengths - mean, owners), _sum_up(np.ones(len(lengths)), owners)
-    if len(sizes) < 2:  # noqa: PLR2004 - no spread
-        return mean, math.inf if float(lengths.std()) > _MIN_SPREAD else 0.0
-    return mean, math.sqrt(sum_variance(clusters, sizes)) / len(lengths)
-
-
-def _fit(lengths: Floats, latencies: Floats, owners: Floats, furthest: float) -> tuple[float, float] | None:
-    """Return the slope of one side and its variance, by how alike clusters are; None: it is not shown by these data.
-
-    Args:
-        lengths: of the prompts, in logarithms.
-        latencies: likewise.
-        owners: the cluster of each.
-        furthest: how far the line will be followed.
+    None: too few have both, or all prompts are of one length.
     """
-    clusters = len(np.unique(owners))
-    spread = float(lengths.std())
-    if len(lengths) < _MIN_REQUESTS or clusters < _MIN_CLUSTERS or spread < max(_MIN_SPREAD, furthest / _FURTHEST):
+    rows = [
+        (math.log(one.prompt_tokens), math.log(latency), number)
+        for number, requests in enumerate(clusters)
+        for one in requests
+        if one.prompt_tokens and (latency := take(one)) > 0
+    ]
+    count = len({number for _, _, number in rows})
+    if len(rows) < _MIN_REQUESTS or count < _MIN_CLUSTERS_OF_SLOPE:
         return None
-    centered = lengths - lengths.mean()
+    columns: Floats = np.array(rows, dtype=float).T
+    centered, latencies = (one - one.mean() for one in columns[:2])
     squares = float(centered @ centered)
+    if squares <= 0:
+        return None
     slope = float(centered @ latencies) / squares
-    rest = latencies - latencies.mean() - slope * centered
-    of_clusters = _sum_up(centered * rest, owners)
-    return slope, clusters / (clusters - 2) * float(of_clusters @ of_clusters) / squares**2
-
-
-def _sum_up(values: Floats, owners: Floats) -> Floats:
-    """Return the sum of the values of each cluster that has any."""
-    _, numbers = np.unique(owners, return_inverse=True)
-    return np.bincount(numbers, weights=values).astype(float)
+    of_clusters = np.bincount(columns[2].astype(int), weights=centered * (latencies - slope * centered))
+    return slope, math.sqrt(count / (count - 2) * float(of_clusters @ of_clusters)) / squares

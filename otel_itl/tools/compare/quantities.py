@@ -100,13 +100,6 @@ class Direction(Enum):
     """There are more of them, which is neither."""
 
 
-class Adjustment(Enum):
-    """What of a request that is taken as of a prompt of another length."""
-
-    FIRST = "time to first token"
-    PACE = "gaps and time per token"
-
-
 class Role(Enum):
     """What a quantity does to the exit code, unless rows are chosen."""
 
@@ -132,8 +125,6 @@ class Quantity(NamedFigure):
     is_of_buffered: bool = False
     """It is there for streams that a proxy buffered, whose other figures are refused: else nothing is said of their
     pace."""
-    adjustment: Adjustment | None = None
-    """It is compared as of prompts of one length; None: as it was measured."""
 
     @property
     def is_optional(self) -> bool:
@@ -224,7 +215,6 @@ QUANTITIES = (
             _percentile(q, _first_token),
             percentile=q,
             field=TTFT,
-            adjustment=Adjustment.FIRST,
         )
         for q in (50, 95, 99)
     ),
@@ -236,7 +226,6 @@ QUANTITIES = (
             _percentile(q, _gaps),
             percentile=q,
             field=GAPS,
-            adjustment=Adjustment.PACE,
         )
         for q in (50, 95, 99)
     ),
@@ -255,7 +244,6 @@ QUANTITIES = (
             lambda one: one.decode_time if _is_kept(one) else 0.0, lambda one: one.later_tokens if _is_kept(one) else 0
         ),
         field=PACE,
-        adjustment=Adjustment.PACE,
     ),
     Quantity("e2e_p50", "end to end p50", Unit.SECONDS, _percentile(50, _end_to_end), percentile=50, role=Role.SHOWN),
     Quantity(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from otel_itl.tools.compare.levels import Floats, Level
 CONFIDENCE = 0.95
 _CELLS_AT_ONCE = 500_000
 """Weights in memory at a time."""
+CHANCE: Final = 3.0
+"""Standard errors by which two sides may differ by chance."""
 _DIGITS = 10
 """Decimals of a score: what differs beyond them is a rounding error."""
 
@@ -49,6 +51,19 @@ class Design:
         """The clusters of the side that has fewer."""
         return int(min(self.is_b.sum(), (~self.is_b).sum()))
 
+    @property
+    def least_p(self) -> float:
+        """The least p-value that an exchange of all labels can have: of few clusters it is large."""
+        of_strata = [self.is_b[self.strata == stratum] for stratum in np.unique(self.strata)]
+        ways = math.prod(math.comb(len(of_one), int(of_one.sum())) for of_one in of_strata)
+        is_balanced = all(2 * of_one.sum() == len(of_one) for of_one in of_strata)
+        return (2 if is_balanced else 1) / ways  # the exchange of both sides is as far apart
+
+    @property
+    def least_clusters(self) -> int:
+        """The clusters a side whose least p-value is below 0.05: 2 of 70 exchanges, 2 of 64 of pairs."""
+        return 6 if self.is_paired else 4
+
     def weights(self) -> tuple[Floats, Floats]:
         """Return the weights of A's and of B's clusters as they are."""
         return (~self.is_b).astype(float), self.is_b.astype(float)
@@ -72,21 +87,32 @@ class Interval:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Control:
+    """An effect without what goes with a covariate that differs between the sides by chance alone."""
+
+    effect: Effect
+    observed: float
+    error: float
+    """Its standard error because the covariate's share in it is estimated."""
+
+
 class Resamples:
     """The exchanges of labels and the draws of clusters of a design, which all rows of these clusters share.
 
     Args:
         design: which cluster is on which side.
         exchanges: `is_b` of each exchange of labels, `(exchanges, clusters)`, as `exchange_labels` makes them.
-        random: where the draws come from, as many as there are exchanges.
+        random: where the draws come from.
+        draws: how many; None: as many as there are exchanges.
     """
 
-    def __init__(self, design: Design, exchanges: Bools, random: np.random.Generator) -> None:
+    def __init__(self, design: Design, exchanges: Bools, random: np.random.Generator, draws: int | None = None) -> None:
         self.design = design
         self._exchanges = exchanges
         self._drawn = None
         if design.fewest >= 2:  # noqa: PLR2004 - a single cluster has no spread
-            self._drawn = _draw_clusters(design, len(exchanges), random)
+            self._drawn = _draw_clusters(design, draws or len(exchanges), random)
 
     def exchange(self, score: Effect) -> Floats:
         """Return the absolute value of a score as observed, and then of each exchange of labels between the sides.
@@ -99,6 +125,36 @@ class Resamples:
         exchanged = [score((~labels).astype(float), labels.astype(float)) for labels in _batches(self._exchanges)]
         absolute: Floats = np.abs(np.concatenate([np.array(observed), *exchanged]))
         return np.nan_to_num(np.round(absolute, _DIGITS), nan=np.inf, posinf=np.inf)
+
+    def measure(self, effect: Effect) -> tuple[float, float]:
+        """Return an effect as observed, and its standard error; infinite with fewer than two clusters on a side."""
+        drawn = np.array([math.inf]) if self._drawn is None else self._draw_effect(effect)
+        known = drawn[np.isfinite(drawn)]
+        return _observe(effect, self.design), float(np.std(known)) if known.size else math.inf
+
+    def find_control(self, effect: Effect, covariate: Effect) -> Control | None:
+        """Return an effect without what goes with a covariate in its resamples (a control variate).
+
+        None: it has none, or the covariate differs by more than chance.
+        """
+        if self._drawn is None:
+            return None
+        observed, difference = _observe(effect, self.design), _observe(covariate, self.design)
+        drawn, of_covariate = self._draw_effect(effect), self._draw_effect(covariate)
+        slope = _find_slope(drawn, of_covariate)
+        if not slope or not math.isfinite(observed) or abs(difference) > CHANCE * float(np.std(of_covariate)):
+            return None
+        rest = float(np.std(drawn - slope * of_covariate))
+        further = rest * abs(difference) / float(np.std(of_covariate)) / math.sqrt(len(self.design.is_b))
+        return Control(_subtract(effect, covariate, slope), observed - slope * difference, further)
+
+    def control_score(self, score: Effect, covariate: Effect) -> Effect:
+        """Return a score without what goes with a covariate in its exchanges, which keeps p exact."""
+        drawn, of_covariate = (
+            np.concatenate([one((~labels).astype(float), labels.astype(float)) for labels in _batches(self._exchanges)])
+            for one in (score, covariate)
+        )
+        return _subtract(score, covariate, _find_slope(drawn, of_covariate))
 
     def bootstrap_interval(self, effect: Effect, fitted: int = 0) -> Interval | None:
         """Return the 95 % interval of an effect by resampling clusters within their side and stratum.
@@ -116,8 +172,7 @@ class Resamples:
         """
         if self._drawn is None or self.design.fewest - fitted < 2:  # noqa: PLR2004 - as above
             return None
-        is_b = self.design.is_b
-        drawn = np.concatenate([effect(weights * ~is_b, weights * is_b) for weights in self._draw()])
+        drawn = self._draw_effect(effect)
         known = drawn[np.isfinite(drawn)]
         if np.isnan(drawn).all():
             return None
@@ -129,9 +184,29 @@ class Resamples:
             low=float(low), high=float(high), standard_error=float(np.std(known)) if known.size == drawn.size else 0.0
         )
 
-    def _draw(self) -> Iterator[Floats]:
-        """Yield the drawn clusters as weights."""
-        return (drawn.astype(float) for drawn in _batches(np.empty((0, 0)) if self._drawn is None else self._drawn))
+    def _draw_effect(self, effect: Effect) -> Floats:
+        """Return the effect of each draw of clusters."""
+        is_b = self.design.is_b
+        drawn = np.empty((0, len(is_b))) if self._drawn is None else self._drawn
+        return np.concatenate([effect(weights * ~is_b, weights * is_b) for weights in map(_to_floats, _batches(drawn))])
+
+
+def _to_floats(drawn: NDArray[T]) -> Floats:
+    return drawn.astype(float)
+
+
+def _subtract(effect: Effect, covariate: Effect, slope: float) -> Effect:
+    """Return an effect without a covariate times a slope."""
+    return lambda a, b: effect(a, b) - slope * covariate(a, b)
+
+
+def _find_slope(effects: Floats, covariates: Floats) -> float:
+    """Return how much of resampled effects goes with a covariate; 0, where one is not known of all, or always alike."""
+    if not np.isfinite(effects).all() or not np.isfinite(covariates).all():
+        return 0.0
+    centered = covariates - covariates.mean()
+    squares = float(centered @ centered)
+    return float(centered @ effects) / squares if squares > 10**-_DIGITS else 0.0
 
 
 def _observe(effect: Effect, design: Design) -> float:

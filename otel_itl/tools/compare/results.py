@@ -52,8 +52,6 @@ class Row:
     """The same with the least and with the most that the figures can be; a reading that changes neither is left out."""
     sides: Sequence[str] = ()
     """`A`, `B`: the sides whose figure is uncertain by the larger part."""
-    unadjusted_ratio: float | None = None
-    """The ratio of the figures themselves, where all else is of what they would be with prompts of one length."""
 
     @property
     def otherwise(self) -> Reading | None:

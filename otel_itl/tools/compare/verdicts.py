@@ -20,8 +20,11 @@ MAX_ENOUGH: Final = 10_000
 MAX_FACTOR: Final = 10
 """More clusters than this, and than this many times those at hand, are not named as what would be enough."""
 WILL_NOT_SETTLE: Final = "more data of this kind will not settle it"
+TOO_FEW: Final = f"p cannot be below {ALPHA:.2g} with so few"
 _POWER = 0.9
 """How likely `enough` makes an answer of a difference that is none."""
+_DRAWS: Final = 2.0
+"""Standard errors by which a p is below 0.05 for certain, however exchanges were drawn."""
 _DOUBT = 0.2
 """How likely the clusters vary by more than `enough` allows for."""
 
@@ -57,8 +60,14 @@ class Estimate:
 
     ratio: float | None = None
     """B's figure over A's."""
+    unadjusted_ratio: float | None = None
+    """The ratio of the figures themselves, where chance differences of the prompts are taken out of `ratio`."""
     interval: Interval | None = None
     """Of the log ratio."""
+    least_p: float = 0.0
+    """The least p that these clusters can have."""
+    least_clusters: int = 0
+    """The clusters a side whose least p is below 0.05."""
     exchanged: Floats | None = field(default=None, compare=False, repr=False)
     """The absolute score as observed, and then of each exchange of labels; None: there is no test."""
     adjusted_p: float | None = None
@@ -108,28 +117,46 @@ def _answer_one(estimate: Estimate, interval: Interval, clusters: int, direction
         if is_mirrored
         else interval
     )
-    found, why = answer(slowness, estimate.adjusted_p or 0.0, margin)
+    p = _find_most(estimate)
+    if direction in _OF_NEITHER:
+        found, why = _answer_neither(slowness, p, direction, margin)
+    else:
+        found, why = answer(slowness, p, margin)
     enough = enough_clusters(interval, clusters, margin) if why else None
+    if why and estimate.least_p >= ALPHA:  # no difference is large enough for so few
+        if slowness.low > math.log1p(margin):
+            why, enough = f"the interval is beyond the margin, but {TOO_FEW}", None
+        enough = max(enough or 0, estimate.least_clusters)
     is_more = enough is not None and enough > clusters
     if enough is not None and enough > max(MAX_ENOUGH, MAX_FACTOR * clusters):
         why, is_more = f"{why}; {WILL_NOT_SETTLE}", False
-    found = _OF_NEITHER.get(direction, {}).get(found, found)
     return replace(estimate, answer=found, why=why, enough=enough if is_more else None)
 
 
+def _find_most(estimate: Estimate) -> float:
+    """Return what p may be of all exchanges, of which some are drawn: what other draws may answer otherwise is open."""
+    p, draws = estimate.adjusted_p or 0.0, 1 if estimate.exchanged is None else len(estimate.exchanged)
+    return p + _DRAWS * math.sqrt(p * (1 - p) / draws)
+
+
 _OF_NEITHER: Final = {
-    direction: {
-        Answer.SLOWER: more,
-        Answer.SLOWER_SOMEHOW: more,
-        Answer.FASTER: less,
-        Answer.NOT_SLOWER: Answer.NOT_ENOUGH_DATA,
-    }
-    for direction, more, less in (
-        (Direction.LONGER, Answer.LONGER, Answer.SHORTER),
-        (Direction.MORE, Answer.MORE, Answer.FEWER),
-    )
+    Direction.LONGER: (Answer.LONGER, Answer.SHORTER),
+    Direction.MORE: (Answer.MORE, Answer.FEWER),
 }
-"""What is neither slower nor faster → the answers that it has instead of those."""
+"""What is neither slower nor faster → the answers where B's figure is higher, and where it is lower."""
+
+
+def _answer_neither(interval: Interval, adjusted_p: float, direction: Direction, margin: float) -> tuple[Answer, str]:
+    """Answer a row that is neither slower nor faster, of both signs alike; returns what `answer` does."""
+    more, less = _OF_NEITHER[direction]
+    found, why = answer(interval, adjusted_p, margin)
+    if found is Answer.SAME:
+        return found, why
+    if adjusted_p < ALPHA and interval.low > 0:
+        return more, ""
+    if adjusted_p < ALPHA and interval.high < 0:
+        return less, ""
+    return Answer.NOT_ENOUGH_DATA, why or "the interval crosses the margin"
 
 
 def answer(interval: Interval, adjusted_p: float, margin: float) -> tuple[Answer, str]:
@@ -137,7 +164,7 @@ def answer(interval: Interval, adjusted_p: float, margin: float) -> tuple[Answer
 
     Args:
         interval: of the log ratio.
-        adjusted_p: over all rows.
+        adjusted_p: over all rows; the most that it may be.
         margin: the relative difference that does not matter, such as 0.05.
     """
     up, down = math.log1p(margin), math.log1p(-margin)

@@ -31,7 +31,7 @@ def _lines(comparison: Comparison, sentence: str) -> Iterator[str]:
             note = words.note_of(row, comparison)
             said = f"{answer}: {note}" if note else answer
             yield f"| {row.quantity.heading} | " + " | ".join([*cells, said]) + " |"
-    if adjusted := words.describe_adjusted(comparison):
+    if adjusted := words.describe_compared_prompts(comparison):
         yield ""
         yield from (f"- {_escape(line)}" for line in adjusted)
 

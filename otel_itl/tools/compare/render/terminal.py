@@ -53,7 +53,7 @@ def _parts(comparison: Comparison, sentence: str, terminal: Terminal) -> Iterato
     if comparison.rows:
         yield Text()
         yield _answers(comparison, terminal)
-        yield from (Text(line) for line in words.describe_adjusted(comparison))
+        yield from (Text(line) for line in words.describe_compared_prompts(comparison))
         yield Text()
         yield Text("What the answers rest on, A / B", style=STYLES["head"])
         yield _basis(comparison, terminal)

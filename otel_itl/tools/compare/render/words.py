@@ -12,12 +12,12 @@ from otel_itl.core.error_format import append_error
 from otel_itl.core.measures import MIN_UNCERTAIN_SHARE
 from otel_itl.core.moments import format_time
 from otel_itl.tools.compare.effects import NEVER_ON_BOTH
-from otel_itl.tools.compare.estimator import CONFOUNDED
-from otel_itl.tools.compare.gate import deciding_rows, leaves_open, required_rows, seems_slower
+from otel_itl.tools.compare.gate import deciding_rows, is_chosen, leaves_open, required_rows, seems_slower
+from otel_itl.tools.compare.prompts import CONFOUNDED
 from otel_itl.tools.compare.quantities import PROMPT_LENGTH, Direction, Quantity, Unit
 from otel_itl.tools.compare.requests import Side
 from otel_itl.tools.compare.results import Comparison, Figure, Row
-from otel_itl.tools.compare.verdicts import UNKNOWN, WILL_NOT_SETTLE, Answer
+from otel_itl.tools.compare.verdicts import TOO_FEW, UNKNOWN, WILL_NOT_SETTLE, Answer
 from otel_itl.tools.report.certainty import (
     describe_figures,
     find_remedy,
@@ -28,7 +28,7 @@ from otel_itl.tools.report.render.number_format import ABSENT, format_three_digi
 
 HEADINGS = ("A", "B", "B / A", "95 % interval", "p", "answer")
 PAIRED: Final = "Both sides have the same sessions or requests: each is compared with itself."
-ADJUSTED: Final = "compared as of prompts of one length"
+ADJUSTED: Final = "compared as of like prompts"
 _MACHINE_DECIDES: Final = "The caller's machine decides whether B is slower"
 _SAID_OF_ROWS: Final = {
     Answer.SLOWER_SOMEHOW: ("is slower by what is not known", "are slower by what is not known"),
@@ -75,7 +75,7 @@ def _answer(comparison: Comparison, keys: Sequence[str]) -> str:
     faster = [row for row in rows if row.answer is Answer.FASTER]
     unknown = dict.fromkeys(row.quantity.title for row in rows if row.answer in UNKNOWN)
     rest = f"; {_list(list(unknown))}: not known" if unknown else ""
-    tested = "latency" if len(required) < len(rows) else "chosen row"
+    tested = "chosen row" if is_chosen(keys) else "latency"
     said = f"No {tested} is slower by more than {comparison.margin * 100:.3g} %{rest}."
     if faster:
         best = min(faster, key=lambda row: row.measured.ratio or 1.0)
@@ -94,7 +94,9 @@ def describe_prompts(comparison: Comparison, keys: Sequence[str]) -> str:
         return ""
     row = differing[-1]  # over all models, if there are several
     said = f"B's prompts are {row.answer.value}, {format_ratio(row.measured.ratio)} times A's"
-    adjusted = [one.quantity.title for one in deciding_rows(comparison, keys) if one.unadjusted_ratio is not None]
+    adjusted = [
+        one.quantity.title for one in deciding_rows(comparison, keys) if one.measured.unadjusted_ratio is not None
+    ]
     return f"{said}; {_list(list(dict.fromkeys(adjusted)))}: {ADJUSTED}." if adjusted else f"{said}."
 
 
@@ -155,6 +157,9 @@ def _describe_unknown(rows: Sequence[Row], comparison: Comparison) -> str:
     sentences = [f"{said}.", *([] if suspects else _describe_shown(comparison, rows))]
     if len(missing) == 1 and not suspects:
         sentences.append(f"{_name(missing[0])}: {note_of(missing[0], comparison)}.")
+    elif missing and not suspects and (few := [row for row in missing if row.measured.why.endswith(TOO_FEW)]):
+        amount = _format_clusters(few[0].measured.enough or 0, comparison)
+        sentences.append(f"{_name(few[0])}: {few[0].why}; it takes at least {amount} a side.")
     elif missing and not suspects and (enough := list(filter(None, map(_find_enough, missing)))):
         half = median_high(enough)
         amount = "" if math.isinf(half) else f"About {_format_clusters(round(half), comparison)} a side"
@@ -171,6 +176,8 @@ def _describe_unknown(rows: Sequence[Row], comparison: Comparison) -> str:
 def _describe_shown(comparison: Comparison, deciding: Sequence[Row]) -> list[str]:
     """Return a sentence with the row that is slowest of those that decide nothing; empty if none is slower."""
     slower = [row for row in comparison.rows if row not in deciding and row.answer is Answer.SLOWER]
+    if any(row.measured.why.endswith(CONFOUNDED) for row in deciding):  # it follows from the prompts as well
+        return []
     return [f"Slower, though it decides nothing: {describe_row(max(slower, key=_find_least))}."] if slower else []
 
 
@@ -237,21 +244,36 @@ def cells_of(row: Row) -> tuple[str, ...]:
     )
 
 
-def describe_adjusted(comparison: Comparison) -> list[str]:
-    """Return for each row that is compared as of prompts of one length what its ratio is without that."""
-    adjusted = [row for row in comparison.rows if row.unadjusted_ratio is not None]
+def describe_compared_prompts(comparison: Comparison) -> list[str]:
+    """Return what was done about prompts: which rows are compared as of like ones, or that nothing could be checked."""
+    adjusted = [row for row in comparison.rows if row.measured.unadjusted_ratio is not None]
     if not adjusted:
-        return []
+        return _describe_unchecked(comparison)
     titles = dict.fromkeys(row.quantity.title for row in adjusted)
     changed = [
         row
         for row in adjusted
-        if abs(math.log((row.measured.ratio or 1.0) / (row.unadjusted_ratio or 1.0))) > math.log1p(comparison.margin)
+        if abs(math.log((row.measured.ratio or 1.0) / (row.measured.unadjusted_ratio or 1.0)))
+        > math.log1p(comparison.margin)
     ]
     return [
         f"B / A of {_list(list(titles))}: {ADJUSTED}, unlike the figures of A and of B.",
-        *(f"{_name(row)} as measured is {format_ratio(row.unadjusted_ratio)} times A's." for row in changed),
+        *_describe_unchecked(comparison),
+        *(f"{_name(row)} as measured is {format_ratio(row.measured.unadjusted_ratio)} times A's." for row in changed),
     ]
+
+
+def _describe_unchecked(comparison: Comparison) -> list[str]:
+    """Return that prompts could not be compared where one side alone records their lengths."""
+    recorded = {
+        letter: {None if comparison.has_no_common_model else one.model for one in side.requests if one.prompt_tokens}
+        for letter, side in comparison.sides.items()
+    }
+    alone = recorded["A"] ^ recorded["B"]
+    if not comparison.has_no_common_model:
+        alone &= {row.model for row in comparison.rows}
+    letters = [letter for letter, models in recorded.items() if models & alone]
+    return [f"Prompt lengths are known of {letter} alone: nothing was checked of prompts." for letter in letters]
 
 
 def note_of(row: Row, comparison: Comparison) -> str:
@@ -259,6 +281,8 @@ def note_of(row: Row, comparison: Comparison) -> str:
     if not row.why or row.measured.enough is None:
         return row.why
     amount = _format_clusters(row.measured.enough, comparison)
+    if row.why.endswith(TOO_FEW):
+        return f"{row.why}; it takes at least {amount} a side"
     return f"{row.why}; about {amount} a side would be enough if nothing has changed"
 
 
