@@ -14,8 +14,8 @@ from otel_itl.core.timeline import OUTPUT, SECOND, Kind, Outcome, Timeline
 
 PACE_WINDOW = 256
 """The pace of a stream is the median wait for this many chunks, the last ones."""
-BURST_SHARE = 20
-"""A chunk that took less than this part of the mean wait (a twentieth) came in one burst with the chunk before."""
+BURST_SHARE = 10
+"""A chunk that took less than this part of the mean wait (a tenth) came in one burst with the chunk before."""
 
 _KIND_MASK = 0xFF
 _KEEP_ALIVE: Final = frozenset({int(Kind.PING), int(Kind.EMPTY)})

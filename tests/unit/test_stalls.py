@@ -425,7 +425,7 @@ def _phase(stream: Stream, policy: StallPolicy, after: int) -> tuple[str, int | 
         known = range(max(after - 255, 1), after + 1)
         waits = [stream.arrived[index] - stream.asked[index] for index in known]
         mean = sum(min(wait, fixed) for wait in waits) / max(len(waits), 1)
-        waits = [wait for wait in waits if wait * 20 >= mean > 0]
+        waits = [wait for wait in waits if wait * 10 >= mean > 0]
         own = int(policy.relative * median(waits)) if waits else 0
         fixed = max(fixed, min(own, 10 * SECOND))
     return "reasoning" if reasoning else "decode", fixed
