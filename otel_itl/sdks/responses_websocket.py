@@ -101,6 +101,7 @@ class ResponsesWire:
         if recorder is None:
             return None
         recorder.begin_feeding()
+        self._in_flight()  # drops those that could not be sent
         response = _Response(recorder, lane, is_sent=is_sent)
         self._open.append(response)
         self._responses += 1
@@ -142,10 +143,9 @@ class ResponsesWire:
     def _find(self, event: dict[str, Any], kind: str) -> _Response | None:
         """Return the response that an event belongs to; None: one that was not seen to be asked for."""
         lane = event.get("stream_id")
-        if len(self._open) == 1 and "delta" in event:  # nearly every event is one of these
-            only = self._open[0]
-            return only if only.lane == lane and not only.recorder.is_over else None
         found = [response for response in self._open if response.lane == lane and not response.recorder.is_over]
+        if "delta" in event and not found[1:]:  # nearly every event is one of these
+            return found[0] if found else None
         about = event.get("response")
         response_id = about.get("id") if type(about) is dict else event.get("response_id")
         if isinstance(response_id, str):

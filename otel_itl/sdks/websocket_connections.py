@@ -10,8 +10,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import wraps
+from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol
 from weakref import ref
 
@@ -26,6 +28,7 @@ MODULES: Final = ("websockets.asyncio.client", "websockets.sync.client")
 CLOSED_NORMALLY: Final = 1000
 NOT_CLOSED: Final = 1006
 """The close code of a connection that was lost without one."""
+_NO_LOCK: Final = nullcontext()
 
 
 class Handshake(NamedTuple):
@@ -153,6 +156,11 @@ class ConnectionFollower:
         self._put_in_place(*((queue, "close") if is_async else (connection, "close_socket")), self._make_lose)
 
     def withdraw(self) -> None:
+        """Give the connection its own functions back, and abandon what is open on it."""
+        self.restore()
+        self._end(Outcome.ABANDONED)
+
+    def restore(self) -> None:
         """Give the connection its own functions back: what somebody has put there since stays, and leads here."""
         for owner_ref, name, ours, before in self._replaced:
             owner = owner_ref()
@@ -162,7 +170,6 @@ class ConnectionFollower:
                 delattr(owner, name)
             else:
                 setattr(owner, name, before)
-        self._end(Outcome.ABANDONED)
 
     def _put_in_place(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) -> None:
         """Put what `make` makes of a function in its place, on the object alone."""
@@ -307,7 +314,9 @@ class ConnectionFollower:
     def _pause_if_full(self) -> None:
         queue = self._queue()
         if queue is not None and queue.paused:
-            self._wire.pause()
+            with getattr(queue, "mutex", _NO_LOCK):  # in which the synchronous client resumes
+                if queue.paused:
+                    self._wire.pause()
 
     @never_raises(Where.STREAM_READ, None)
     def _pause(self) -> None:
@@ -334,9 +343,19 @@ def _bind_weakly(owner: Any, name: str) -> Callable[..., Any]:
     @wraps(inspect.unwrap(function))
     def call(*args: Any, **kwargs: Any) -> Any:
         instance = found()
-        return function.__get__(instance, type(instance))(*args, **kwargs)
+        if instance is not None:
+            return function.__get__(instance, type(instance))(*args, **kwargs)
+        # The caller has kept the function alone. What is open is held by its transport or its thread: this was closed.
+        if name == "send":
+            raise import_module("websockets.exceptions").ConnectionClosedError(None, None)
+        return _return_none() if inspect.iscoroutinefunction(function) else None
 
+    call.__signature__ = inspect.signature(getattr(owner, name))  # type: ignore[attr-defined]  # that of a method
     return call
+
+
+async def _return_none() -> None:
+    """Do nothing."""
 
 
 def connection_hooks(paths: str, make_wire: MakeWire) -> Iterator[ConnectionHook]:
