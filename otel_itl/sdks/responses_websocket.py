@@ -79,7 +79,7 @@ class ResponsesWire:
         is_text = isinstance(message, str)
         if ("response." if is_text else b"response.") not in message:  # type: ignore[operator]
             return None
-        event = fields_of(loads(message))
+        event = _fields_in(message)
         kind = event.get("type")
         if kind == "response.steer":
             self._remember(event)
@@ -123,9 +123,7 @@ class ResponsesWire:
         self._bytes += len(message)
         if not self._open and not self._steers:
             return
-        event = loads(message)
-        if type(event) is not dict:
-            return
+        event = _fields_in(message)
         kind = event.get("type")
         if not isinstance(kind, str) or kind.startswith("response.steer."):
             self._follow_steer(kind, event)
@@ -224,3 +222,11 @@ class ResponsesWire:
     def _remove(self, response: _Response) -> None:
         with suppress(ValueError):  # another thread was first
             self._open.remove(response)
+
+
+def _fields_in(message: str | bytes) -> dict[str, Any]:
+    """Return the object that a message is in JSON; an empty one where it is anything else: the caller judges it."""
+    try:
+        return fields_of(loads(message))
+    except (ValueError, RecursionError):
+        return {}

@@ -496,15 +496,24 @@ def test_what_the_caller_sends_is_sent_as_it_is(run: Run, telemetry: CapturedTel
     assert server.exchanges[0].json == {"type": "response.create", "model": "m", "input": "ü"}
 
 
-def test_a_message_that_is_no_json_is_no_failure(run: Run, telemetry: CapturedTelemetry) -> None:
-    before = dict(runtime.errors.counts)
+ODD: Final = [
+    *(b"", b"response. {", b'["response."]', b"7", b"response.\xff\xfe", b'{"response.":' * 20_000),
+    b'{"type": 7, "response": [], "item": 8, "delta": {}, "stream_id": []}',
+    b'{"type": "response.created", "response": 7, "stream_id": {}}',
+    b'{"type": "response.steer", "previous_response_id": []}',
+]
 
-    async def scenario(connection: Connection) -> None:
-        await ask(connection)
-        await ask(connection)
 
-    run(scenario)
-    assert dict(runtime.errors.counts) == before
+@pytest.mark.parametrize("message", ODD)
+def test_an_odd_message_is_no_failure_and_belongs_to_no_response(
+    telemetry: CapturedTelemetry, server: ScriptedServer, message: bytes
+) -> None:
+    wire = ResponsesWire(runtime.installer.driver, Handshake(f"{server.openai_url}/responses", {}))
+    wire.send('{"type": "response.create", "model": "m"}').is_sent = True
+    assert wire.send(message) is None
+    wire.receive(message, 1)
+    wire.end(Outcome.CLOSED, 1000)
+    assert outcomes(telemetry) == ["closed"]
 
 
 def test_sending_on_a_connection_that_is_closed_raises_as_without(run: Run, telemetry: CapturedTelemetry) -> None:
