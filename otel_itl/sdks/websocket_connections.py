@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import wraps
-from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol
 from weakref import ref
 
@@ -23,6 +22,7 @@ from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.sdks.driver import Driver
 from otel_itl.sdks.patching import Hook
+from otel_itl.sdks.weak_methods import bind_weakly
 
 MODULES: Final = ("websockets.asyncio.client", "websockets.sync.client")
 CLOSED_NORMALLY: Final = 1000
@@ -174,7 +174,7 @@ class ConnectionFollower:
     def _put_in_place(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) -> None:
         """Put what `make` makes of a function in its place, on the object alone."""
         before = vars(owner).get(name)
-        own = _bind_weakly(owner, name) if before is None else before
+        own = bind_weakly(owner, name) if before is None else before
         ours = wraps(own)(make(own))
         setattr(owner, name, ours)
         self._replaced.append((ref(owner), name, ref(ours), before))
@@ -334,28 +334,6 @@ class ConnectionFollower:
         if outcome is None:
             outcome = Outcome.TRUNCATED if code == CLOSED_NORMALLY else Outcome.ERROR
         self._wire.end(outcome, NOT_CLOSED if code is None else code)
-
-
-def _bind_weakly(owner: Any, name: str) -> Callable[..., Any]:
-    """Return a method of an object without a reference to that, so that both are freed as they were."""
-    function, found = inspect.getattr_static(type(owner), name), ref(owner)
-
-    @wraps(inspect.unwrap(function))
-    def call(*args: Any, **kwargs: Any) -> Any:
-        instance = found()
-        if instance is not None:
-            return function.__get__(instance, type(instance))(*args, **kwargs)
-        # The caller has kept the function alone. What is open is held by its transport or its thread: this was closed.
-        if name == "send":
-            raise import_module("websockets.exceptions").ConnectionClosedError(None, None)
-        return _return_none() if inspect.iscoroutinefunction(function) else None
-
-    call.__signature__ = inspect.signature(getattr(owner, name))  # type: ignore[attr-defined]  # that of a method
-    return call
-
-
-async def _return_none() -> None:
-    """Do nothing."""
 
 
 def connection_hooks(paths: str, make_wire: MakeWire) -> Iterator[ConnectionHook]:
