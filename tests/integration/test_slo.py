@@ -92,7 +92,9 @@ def test_without_an_itl_objective_no_gap_is_counted(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stall", "met"), [(StallPolicy(next_token=0.2), False), (None, True)], ids=["misses", "counts where none looks"]
+    ("stall", "met"),
+    [(StallPolicy(next_token=0.2, relative=None), False), (None, True)],
+    ids=["misses", "counts where none looks"],
 )
 def test_a_stream_that_the_upstream_stalled(
     stall: StallPolicy | None, met: bool, server: ScriptedServer, clients: Clients

@@ -21,11 +21,13 @@ OWN = {"self", "cls"}
 BY_NAME = {"getattr", "hasattr", "setattr", "delattr", "attrgetter"}
 NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}
 """Public methods of named tuples."""
+OF_OTHERS = {"_exit", "_MESSAGE_HANDLER_CONTEXT"}
+"""Of Python's `os`, and of AutoGen, whose public method raises where there is no message."""
 
 
 def is_private(name: str) -> bool:
     """Whether a name is private: with one underscore before it, and not of Python's own."""
-    return name.startswith("_") and not name.startswith("__") and name not in DOCUMENTED | NAMED_TUPLE
+    return name.startswith("_") and not name.startswith("__") and name not in DOCUMENTED | NAMED_TUPLE | OF_OTHERS
 
 
 def imports_opentelemetry(tree: ast.AST) -> bool:

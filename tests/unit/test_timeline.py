@@ -48,13 +48,14 @@ def test_a_finish_may_stand_beside_output() -> None:
     assert (Kind.ANSWER | Kind.FINISH) & OUTPUT == Kind.ANSWER
 
 
-def test_the_outcomes_are_the_six_of_the_definition() -> None:
+def test_the_outcomes_are_those_of_the_definition() -> None:
     assert [outcome.value for outcome in Outcome] == [
         "completed",
         "truncated",
         "closed",
         "abandoned",
         "cancelled",
+        "interrupted",
         "error",
     ]
 

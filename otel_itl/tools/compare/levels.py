@@ -109,7 +109,7 @@ class Percentile:
 
     @cached_property
     def _beyond(self) -> Floats:
-        """The samples of each cluster beyond the percentile of all clusters together, and half of those that are it."""
+        """Return of each cluster the samples beyond the percentile of all together, and half of those that are it."""
         if not self._values.size:
             return self.sizes
         value = self.shown(np.ones(len(self.sizes)))
