@@ -705,3 +705,51 @@ def _nothing_failed() -> Iterator[None]:
     yield
     time.sleep(0)
     assert dict(runtime.errors.counts) == before
+
+
+ODD_MESSAGES: Final = (
+    *("not json", "[]", "null", '{"type": 5}', '{"type":"response.create"', '"response.create"', "", "response." * 99),
+    *('{"type":"response.create"}', '{"type":"response.create","response":[1]}', b"\x00\xff", b""),
+)
+FRAGMENTS: Final = (["frag", "ments"], [b"a", b"b"])
+
+
+@pytest.fixture
+def echo_url() -> Iterator[str]:
+    """A connection that sends back whatever it gets, at the path of Responses."""
+
+    def echo(connection: Any) -> None:
+        for message in connection:
+            connection.send(message)
+
+    sync_server = pytest.importorskip("websockets.sync.server")
+    with sync_server.serve(echo, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}/v1/responses"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.usefixtures("telemetry")
+def test_messages_of_any_kind_pass_as_they_are(echo_url: str) -> None:
+    from websockets.sync.client import connect
+
+    with connect(echo_url) as connection:
+        for message in (*ODD_MESSAGES, *FRAGMENTS):
+            connection.send(message)
+        received = [connection.recv() for _ in (*ODD_MESSAGES, *FRAGMENTS)]
+    assert received == [*ODD_MESSAGES, "fragments", b"ab"]
+
+
+@pytest.mark.usefixtures("telemetry")
+def test_messages_of_any_kind_pass_a_loop_as_they_are(echo_url: str) -> None:
+    from websockets.asyncio.client import connect
+
+    async def exchange() -> list[Any]:
+        async with connect(echo_url) as connection:
+            for message in (*ODD_MESSAGES, *FRAGMENTS):
+                await connection.send(message)
+            return [await connection.recv() for _ in (*ODD_MESSAGES, *FRAGMENTS)]
+
+    assert asyncio.run(exchange()) == [*ODD_MESSAGES, "fragments", b"ab"]
