@@ -274,6 +274,11 @@ def test_a_backlog_of_this_machine_has_what_was_asked_for_and_the_way_out() -> N
     ]
 
 
+def test_the_server_s_own_figures_are_shown_where_this_machine_could_not_drive_the_load() -> None:
+    sweep = sweep_of([one_round(**DRIVER)], [due_request(0.0, of=measured())], levels=(1.0,), has_server_metrics=True)
+    assert analyze(sweep).levels[0].server is not None
+
+
 def test_an_infinite_figure_is_null_in_json() -> None:
     sweep = sweep_of([one_round()], [due_request(1.0, error="ReadTimeout"), due_request(2.0, of=measured())])
     data = json.loads(sweep_to_json(analyze(sweep), "answer", 1))
