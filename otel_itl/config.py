@@ -118,8 +118,8 @@ def _read_variables(environ: Mapping[str, str], defaults: Config) -> dict[str, A
                 _warn_of_wrong_value(variable, text, error, getattr(defaults, option))
         elif variable != DISABLED_VARIABLE:
             _warn_of_unknown_variable(variable)
-        elif text.lower() not in {"true", "false"}:
-            logger.warning("%s is not accepted: it takes true or false. Streams are measured.", variable)
+        elif text.lower() not in {"true", "false", "1", "0"}:
+            logger.warning("%s is not accepted: it takes true or false, or 1 or 0. Streams are measured.", variable)
     return settings
 
 
@@ -157,5 +157,6 @@ def _warn_of_unknown_variable(variable: str) -> None:
 
 def is_disabled() -> bool:
     """Return whether an operator has switched measuring off, by `OTEL_ITL_DISABLED` or `OTEL_SDK_DISABLED`."""
-    switches = map(os.environ.get, ("OTEL_ITL_DISABLED", "OTEL_SDK_DISABLED"))
-    return any(switch is not None and switch.strip().lower() == "true" for switch in switches)
+    ours, of_sdk = (os.environ.get(name, "").strip().lower() for name in (DISABLED_VARIABLE, "OTEL_SDK_DISABLED"))
+    # OpenTelemetry takes "true" alone.
+    return ours in {"true", "1"} or of_sdk == "true"

@@ -323,7 +323,7 @@ class Runtime:
         parts = (
             *(self.flusher, self.finalizer, self.open_streams, self.evidence, self.watchdog, self.progress),
             *(self.metrics, self.log_threads, self.callback_threads, self.file, self.summary_lines.queue),
-            self.connection,
+            *(self.connection, self.installer.driver),
         )
         for part in parts:
             part.forget_after_fork()

@@ -38,8 +38,8 @@ def _spread(median: float, sigma: float) -> Gaps:
     return lambda draw, _: median * draw.lognormvariate(0, sigma)
 
 
-def _bursts(chunks: int, median: float, sigma: float) -> Gaps:
-    return lambda draw, index: 0.0002 if index % chunks else median * draw.lognormvariate(0, sigma)
+def _bursts(chunks: int, median: float, sigma: float, spread: float = 0.0002) -> Gaps:
+    return lambda draw, index: spread if index % chunks else median * draw.lognormvariate(0, sigma)
 
 
 def _hiccups(share: float, shortest: float, longest: float) -> Gaps:
@@ -60,6 +60,7 @@ RHYTHMS: Final[dict[str, Gaps]] = {
     "2.5 s, even": _spread(2.5, 0.3),
     "10 chunks at once, each 0.5 s": _bursts(10, 0.5, 0.3),
     "20 chunks at once, each 1.2 s": _bursts(20, 1.2, 0.4),
+    "20 chunks in 60 ms, each 1.2 s": _bursts(20, 1.2, 0.4, spread=0.003),
 }
 
 

@@ -14,8 +14,8 @@ from otel_itl.core.timeline import OUTPUT, SECOND, Kind, Outcome, Timeline
 
 PACE_WINDOW = 256
 """The pace of a stream is the median wait for this many chunks, the last ones."""
-SHORTEST_WAIT = SECOND // 1_000
-"""A chunk that was there sooner (ns) came in one burst with the chunk before: it took no wait of its own."""
+BURST_SHARE = 10
+"""A chunk that took less than this part of the mean wait (a tenth) came in one burst with the chunk before."""
 
 _KIND_MASK = 0xFF
 _KEEP_ALIVE: Final = frozenset({int(Kind.PING), int(Kind.EMPTY)})
@@ -174,9 +174,11 @@ class StallDetector:
         """Return the median wait (ns) for the last chunks up to the silence; None: it has not waited yet."""
         end = self._after + 1
         start = max(end - PACE_WINDOW, 1)
-        waits = map(sub, self._arrived[start:end], self._asked[start:end])
-        known = [wait for wait in waits if wait >= SHORTEST_WAIT]
-        return median(known) if known else None
+        waits = list(map(sub, self._arrived[start:end], self._asked[start:end]))
+        # A stall before does not make single chunks of an even stream bursts.
+        total = sum(min(wait, self.threshold) for wait in waits)
+        between_bursts = [wait for wait in waits if wait * BURST_SHARE * len(waits) >= total > 0]
+        return median(between_bursts) if between_bursts else None
 
 
 def find_phase(code: int) -> Phase:

@@ -177,6 +177,14 @@ class Driver:
         self.followers: set[ref[Any]] = set()
         """What follows connections over WebSockets."""
 
+    def forget_after_fork(self) -> None:
+        """Leave the connections to the parent, which reads them: their functions are their own again here."""
+        for reference in list(self.followers):
+            follower = reference()
+            if follower is not None:
+                follower.restore()
+        self.followers.clear()
+
     def connection_log(self, request: Request) -> EmitEvent | None:
         """Return what emits events about a connection that carries several requests; None: nothing is measured now."""
         return self._opener.connection_log(request)

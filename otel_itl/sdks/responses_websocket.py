@@ -79,7 +79,7 @@ class ResponsesWire:
         is_text = isinstance(message, str)
         if ("response." if is_text else b"response.") not in message:  # type: ignore[operator]
             return None
-        event = fields_of(loads(message))
+        event = _fields_in(message)
         kind = event.get("type")
         if kind == "response.steer":
             self._remember(event)
@@ -101,6 +101,7 @@ class ResponsesWire:
         if recorder is None:
             return None
         recorder.begin_feeding()
+        self._in_flight()  # drops those that could not be sent
         response = _Response(recorder, lane, is_sent=is_sent)
         self._open.append(response)
         self._responses += 1
@@ -122,9 +123,7 @@ class ResponsesWire:
         self._bytes += len(message)
         if not self._open and not self._steers:
             return
-        event = loads(message)
-        if type(event) is not dict:
-            return
+        event = _fields_in(message)
         kind = event.get("type")
         if not isinstance(kind, str) or kind.startswith("response.steer."):
             self._follow_steer(kind, event)
@@ -142,10 +141,9 @@ class ResponsesWire:
     def _find(self, event: dict[str, Any], kind: str) -> _Response | None:
         """Return the response that an event belongs to; None: one that was not seen to be asked for."""
         lane = event.get("stream_id")
-        if len(self._open) == 1 and "delta" in event:  # nearly every event is one of these
-            only = self._open[0]
-            return only if only.lane == lane and not only.recorder.is_over else None
         found = [response for response in self._open if response.lane == lane and not response.recorder.is_over]
+        if "delta" in event and not found[1:]:  # nearly every event is one of these
+            return found[0] if found else None
         about = event.get("response")
         response_id = about.get("id") if type(about) is dict else event.get("response_id")
         if isinstance(response_id, str):
@@ -224,3 +222,11 @@ class ResponsesWire:
     def _remove(self, response: _Response) -> None:
         with suppress(ValueError):  # another thread was first
             self._open.remove(response)
+
+
+def _fields_in(message: str | bytes) -> dict[str, Any]:
+    """Return the object that a message is in JSON; an empty one where it is anything else: the caller judges it."""
+    try:
+        return fields_of(loads(message))
+    except (ValueError, RecursionError):
+        return {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Final, NamedTuple, Protocol
@@ -21,11 +22,13 @@ from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.sdks.driver import Driver
 from otel_itl.sdks.patching import Hook
+from otel_itl.sdks.weak_methods import bind_weakly
 
 MODULES: Final = ("websockets.asyncio.client", "websockets.sync.client")
 CLOSED_NORMALLY: Final = 1000
 NOT_CLOSED: Final = 1006
 """The close code of a connection that was lost without one."""
+_NO_LOCK: Final = nullcontext()
 
 
 class Handshake(NamedTuple):
@@ -153,6 +156,11 @@ class ConnectionFollower:
         self._put_in_place(*((queue, "close") if is_async else (connection, "close_socket")), self._make_lose)
 
     def withdraw(self) -> None:
+        """Give the connection its own functions back, and abandon what is open on it."""
+        self.restore()
+        self._end(Outcome.ABANDONED)
+
+    def restore(self) -> None:
         """Give the connection its own functions back: what somebody has put there since stays, and leads here."""
         for owner_ref, name, ours, before in self._replaced:
             owner = owner_ref()
@@ -162,12 +170,11 @@ class ConnectionFollower:
                 delattr(owner, name)
             else:
                 setattr(owner, name, before)
-        self._end(Outcome.ABANDONED)
 
     def _put_in_place(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) -> None:
         """Put what `make` makes of a function in its place, on the object alone."""
         before = vars(owner).get(name)
-        own = _bind_weakly(owner, name) if before is None else before
+        own = bind_weakly(owner, name) if before is None else before
         ours = wraps(own)(make(own))
         setattr(owner, name, ours)
         self._replaced.append((ref(owner), name, ref(ours), before))
@@ -307,7 +314,9 @@ class ConnectionFollower:
     def _pause_if_full(self) -> None:
         queue = self._queue()
         if queue is not None and queue.paused:
-            self._wire.pause()
+            with getattr(queue, "mutex", _NO_LOCK):  # in which the synchronous client resumes
+                if queue.paused:
+                    self._wire.pause()
 
     @never_raises(Where.STREAM_READ, None)
     def _pause(self) -> None:
@@ -325,18 +334,6 @@ class ConnectionFollower:
         if outcome is None:
             outcome = Outcome.TRUNCATED if code == CLOSED_NORMALLY else Outcome.ERROR
         self._wire.end(outcome, NOT_CLOSED if code is None else code)
-
-
-def _bind_weakly(owner: Any, name: str) -> Callable[..., Any]:
-    """Return a method of an object without a reference to that, so that both are freed as they were."""
-    function, found = inspect.getattr_static(type(owner), name), ref(owner)
-
-    @wraps(inspect.unwrap(function))
-    def call(*args: Any, **kwargs: Any) -> Any:
-        instance = found()
-        return function.__get__(instance, type(instance))(*args, **kwargs)
-
-    return call
 
 
 def connection_hooks(paths: str, make_wire: MakeWire) -> Iterator[ConnectionHook]:

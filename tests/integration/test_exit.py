@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_itl.testing import ScriptedServer, chat
+from otel_itl.testing import ScriptedServer, chat, responses
 
 if TYPE_CHECKING:
     from conftest import App, Finished, Receiver
@@ -70,6 +70,26 @@ def read():
 threading.Thread(target=read, daemon=True).start()
 begun.wait()
 """,
+    "WebSocket, sync": """
+connection = openai.OpenAI().responses.connect().enter()
+connection.response.create(model="websocket", input="hello")
+while connection.recv().type != "response.output_text.delta":
+    pass
+""",
+    "WebSocket, async": """
+import asyncio
+
+async def main():
+    global client, connection
+    client = openai.AsyncOpenAI()
+    connection = await client.responses.connect().enter()
+    await connection.response.create(model="websocket", input="hello")
+    while (await connection.recv()).type != "response.output_text.delta":
+        pass
+
+loop = asyncio.new_event_loop()
+loop.run_until_complete(main())
+""",
     "dropped just before": """
 stream = openai.OpenAI().chat.completions.create(**ASKED)
 next(stream), next(stream)
@@ -83,7 +103,9 @@ def exits(
     start_app: Callable[..., App], receivers: Callable[..., Receiver]
 ) -> Iterator[dict[str, tuple[Finished, Receiver]]]:
     """Each program with its receiver, two at a time."""
-    with ScriptedServer(chat.reply(400, gaps=0.1)) as server:
+    with ScriptedServer() as server:
+        server.always(chat.reply(400, gaps=0.1), model="m")
+        server.always(responses.reply(400, gaps=0.1), model="websocket")
         finished: dict[str, tuple[Finished, Receiver]] = {}
         names = list(PROGRAMS)
         for pair in (names[start : start + 2] for start in range(0, len(names), 2)):

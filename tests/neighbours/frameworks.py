@@ -96,6 +96,12 @@ def agents_responses(url: str) -> Any:
     return _agents(url, lambda client: OpenAIResponsesModel("gpt-5", client))
 
 
+def agents_websocket(url: str) -> Any:
+    from agents import OpenAIResponsesWSModel
+
+    return _agents(url, lambda client: OpenAIResponsesWSModel("gpt-5", client))
+
+
 # --- pydantic-ai ----------------------------------------------------------------------------------------------------
 
 
@@ -183,6 +189,7 @@ FRAMEWORKS: Final = (
     Framework("langchain-openai", "langchain_openai", "`ChatOpenAI.stream()`, Responses API", langchain_responses),
     Framework("openai-agents", "agents", "`Runner.run_streamed()`, chat completions", agents_chat),
     Framework("openai-agents", "agents", "`Runner.run_streamed()`, Responses API", agents_responses),
+    Framework("openai-agents", "agents", "`Runner.run_streamed()`, Responses over WebSockets", agents_websocket),
     Framework("pydantic-ai-slim", "pydantic_ai", "`Agent.run_stream()`", pydantic_ai),
     Framework("instructor", "instructor", "`create_partial()`", instructor),
     Framework("litellm", "litellm", "`completion(stream=True)`", litellm),

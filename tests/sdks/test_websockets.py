@@ -6,6 +6,7 @@ import asyncio
 import gc
 import inspect
 import json
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -18,7 +19,10 @@ from measuring import bare, instrument, measured, timeline_of, wait_for_a_span
 from opentelemetry import trace
 
 import otel_itl
+from otel_itl.core.timeline import Outcome
 from otel_itl.runtime import runtime
+from otel_itl.sdks.responses_websocket import ResponsesWire
+from otel_itl.sdks.websocket_connections import Handshake
 from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, capture_telemetry, faults, responses
 
 openai: Any = pytest.importorskip("openai")
@@ -500,15 +504,24 @@ def test_what_the_caller_sends_is_sent_as_it_is(run: Run, telemetry: CapturedTel
     assert server.exchanges[0].json == {"type": "response.create", "model": "m", "input": "ü"}
 
 
-def test_a_message_that_is_no_json_is_no_failure(run: Run, telemetry: CapturedTelemetry) -> None:
-    before = dict(runtime.errors.counts)
+ODD: Final = [
+    *(b"", b"response. {", b'["response."]', b"7", b"response.\xff\xfe", b'{"response.":' * 20_000),
+    b'{"type": 7, "response": [], "item": 8, "delta": {}, "stream_id": []}',
+    b'{"type": "response.created", "response": 7, "stream_id": {}}',
+    b'{"type": "response.steer", "previous_response_id": []}',
+]
 
-    async def scenario(connection: Connection) -> None:
-        await ask(connection)
-        await ask(connection)
 
-    run(scenario)
-    assert dict(runtime.errors.counts) == before
+@pytest.mark.parametrize("message", ODD)
+def test_an_odd_message_is_no_failure_and_belongs_to_no_response(
+    telemetry: CapturedTelemetry, server: ScriptedServer, message: bytes
+) -> None:
+    wire = ResponsesWire(runtime.installer.driver, Handshake(f"{server.openai_url}/responses", {}))
+    wire.send('{"type": "response.create", "model": "m"}').is_sent = True
+    assert wire.send(message) is None
+    wire.receive(message, 1)
+    wire.end(Outcome.CLOSED, 1000)
+    assert outcomes(telemetry) == ["closed"]
 
 
 def test_sending_on_a_connection_that_is_closed_raises_as_without(run: Run, telemetry: CapturedTelemetry) -> None:
@@ -538,19 +551,143 @@ def test_another_path_is_left_alone(telemetry: CapturedTelemetry) -> None:
     assert telemetry.spans == []
 
 
+def test_the_signatures_are_those_of_the_connection(run: Run) -> None:
+    async def scenario(connection: Connection) -> list[str]:
+        functions = (connection.wire.send, connection.wire.close, connection.wire.recv_messages.put)
+        return [f"{inspect.signature(function)} {inspect.iscoroutinefunction(function)}" for function in functions]
+
+    bare()
+    without = run(scenario)
+    with measured():
+        assert run(scenario) == without
+
+
+def test_a_function_that_outlives_its_connection_behaves_as_without(run: Run) -> None:
+    async def scenario(connection: Connection) -> tuple[Any, Any]:
+        await connection.close()
+        if (thread := getattr(connection.wire, "recv_events_thread", None)) is not None:
+            await asyncio.to_thread(thread.join)
+        return connection.wire.send, connection.wire.close
+
+    async def call(function: Any, *args: Any) -> Any:
+        try:
+            result = function(*args)
+            return await result if inspect.isawaitable(result) else result
+        except websockets.ConnectionClosed:
+            return "closed"
+
+    def after() -> tuple[Any, Any]:
+        send, close = run(scenario)
+        gc.collect()
+        return asyncio.run(call(send, "hello")), asyncio.run(call(close))
+
+    bare()
+    without = after()
+    with measured():
+        assert after() == without == ("closed", None)
+
+
+def test_a_queue_that_is_read_while_it_fills_is_not_taken_for_full(
+    telemetry: CapturedTelemetry, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if int(websockets.__version__.partition(".")[0]) < FIRST_QUEUE:
+        pytest.skip("this release of websockets has a queue of one message")
+    server.always(Script([*responses.reply(40).steps[:17], faults.hold()]))  # one more than the queue's limit
+    is_full, is_noted, hold = threading.Event(), threading.Event(), ResponsesWire.pause
+
+    def pause(wire: ResponsesWire) -> None:
+        is_full.set()
+        time.sleep(0.1)  # the consumer reads meanwhile
+        hold(wire)
+        is_noted.set()
+
+    monkeypatch.setattr(ResponsesWire, "pause", pause)
+    client = openai.OpenAI(base_url=server.openai_url, api_key="none")
+    with client, client.responses.connect() as connection:
+        connection.response.create(model="gpt-x", input="hello")
+        assert is_full.wait(5)
+        for _ in range(17):
+            connection.recv()
+        assert is_noted.wait(5)
+        (recorder,) = runtime.open_streams.recorders()
+        assert recorder.log.is_pulling
+
+
+def test_responses_that_could_not_be_asked_for_do_not_pile_up(server: ScriptedServer) -> None:
+    with measured() as telemetry:
+        wire = ResponsesWire(runtime.installer.driver, Handshake(f"{server.openai_url}/responses", {}))
+        for _ in range(5):
+            asked = wire.send('{"type": "response.create", "model": "m"}')
+            asked.recorder.end_failed(ConnectionError())
+        assert len(wire._open) == 1
+    assert outcomes(telemetry) == ["error"] * 5
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_leaves_the_connection_to_its_parent(
+    run: Run, telemetry: CapturedTelemetry, server: ScriptedServer
+) -> None:
+    server.always(Script([responses.created(), responses.text("Hi"), faults.hold()]))
+
+    async def scenario(connection: Connection) -> list[Any]:
+        await connection.create()
+        await connection.until("response.output_text.delta")
+        wire = next(iter(runtime.installer.driver.followers))()._wire
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            try:
+                wire.end(Outcome.CLOSED, 1000)
+                facts = [_replaced(connection), outcomes(telemetry)]
+                os.write(writing, json.dumps(facts).encode())
+            finally:
+                os._exit(0)
+        await asyncio.to_thread(os.waitpid, child, 0)
+        return json.loads(os.read(reading, 999))
+
+    assert run(scenario) == [[], []]
+    assert outcomes(telemetry) == ["closed"]
+
+
 def test_memory_is_flat_over_a_session_of_many_responses(telemetry: CapturedTelemetry, server: ScriptedServer) -> None:
+    """Of 2,000 responses, the wire keeps nothing: it is fed as a connection feeds it, without one."""
+    driver = runtime.installer.driver
+    wire = ResponsesWire(driver, Handshake(f"{server.openai_url}/responses", {}))
+
+    def answer(number: int) -> None:
+        wire.send('{"type": "response.create", "model": "m", "input": "hello"}').is_sent = True
+        about = {"id": f"resp_{number}", "status": "completed"}
+        item = {"type": "response.output_item.added", "item": {"id": f"item_{number}"}}
+        delta = {"type": "response.output_text.delta", "delta": "Hi", "item_id": f"item_{number}"}
+        begin, end = ({"type": f"response.{kind}", "response": about} for kind in ("created", "completed"))
+        for event in (begin, item, delta, end):
+            wire.receive(json.dumps(event).encode(), driver.read_clocks().clock_ns)
+
+    def held(numbers: range) -> int:
+        for number in numbers:
+            answer(number)
+        otel_itl.flush()
+        telemetry.clear()
+        gc.collect()
+        return len(gc.get_objects())
+
+    before = held(range(200))
+    assert held(range(200, 2_200)) - before < 200
+    assert (wire._open, wire._steers, len(runtime.open_streams)) == ([], {}, 0)
+
+
+def test_a_connection_is_freed_with_what_follows_it(telemetry: CapturedTelemetry, server: ScriptedServer) -> None:
     server.always(responses.reply(3))
 
     def session() -> ref[Any]:
         client = openai.OpenAI(base_url=server.openai_url, api_key="none")
         with client, client.responses.connect() as connection:
-            for _ in range(30):
+            for _ in range(3):
                 connection.response.create(model="gpt-x", input="hello")
                 while connection.recv().type != "response.completed":
                     pass
             (follower,) = runtime.installer.driver.followers - before
-            assert follower()._wire._open == []
-            assert len(runtime.open_streams) == 0
             return follower
 
     before = set(runtime.installer.driver.followers)
@@ -568,3 +705,51 @@ def _nothing_failed() -> Iterator[None]:
     yield
     time.sleep(0)
     assert dict(runtime.errors.counts) == before
+
+
+ODD_MESSAGES: Final = (
+    *("not json", "[]", "null", '{"type": 5}', '{"type":"response.create"', '"response.create"', "", "response." * 99),
+    *('{"type":"response.create"}', '{"type":"response.create","response":[1]}', b"\x00\xff", b""),
+)
+FRAGMENTS: Final = (["frag", "ments"], [b"a", b"b"])
+
+
+@pytest.fixture
+def echo_url() -> Iterator[str]:
+    """A connection that sends back whatever it gets, at the path of Responses."""
+
+    def echo(connection: Any) -> None:
+        for message in connection:
+            connection.send(message)
+
+    sync_server = pytest.importorskip("websockets.sync.server")
+    with sync_server.serve(echo, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}/v1/responses"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.usefixtures("telemetry")
+def test_messages_of_any_kind_pass_as_they_are(echo_url: str) -> None:
+    from websockets.sync.client import connect
+
+    with connect(echo_url) as connection:
+        for message in (*ODD_MESSAGES, *FRAGMENTS):
+            connection.send(message)
+        received = [connection.recv() for _ in (*ODD_MESSAGES, *FRAGMENTS)]
+    assert received == [*ODD_MESSAGES, "fragments", b"ab"]
+
+
+@pytest.mark.usefixtures("telemetry")
+def test_messages_of_any_kind_pass_a_loop_as_they_are(echo_url: str) -> None:
+    from websockets.asyncio.client import connect
+
+    async def exchange() -> list[Any]:
+        async with connect(echo_url) as connection:
+            for message in (*ODD_MESSAGES, *FRAGMENTS):
+                await connection.send(message)
+            return [await connection.recv() for _ in (*ODD_MESSAGES, *FRAGMENTS)]
+
+    assert asyncio.run(exchange()) == [*ODD_MESSAGES, "fragments", b"ab"]

@@ -509,7 +509,7 @@ def test_a_wrong_variable_does_not_keep_an_argument_from_counting() -> None:
     assert load({"model_limit": 5}, {"OTEL_ITL_MODEL_LIMIT": "many"}).model_limit == 5
 
 
-@pytest.mark.parametrize("value", ["true", "false", "TRUE"])
+@pytest.mark.parametrize("value", ["true", "false", "TRUE", "1", "0"])
 def test_the_operators_switch_is_no_option_and_no_unknown_variable(
     value: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -517,8 +517,8 @@ def test_the_operators_switch_is_no_option_and_no_unknown_variable(
 
 
 def test_another_value_of_the_operators_switch_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    load({}, {DISABLED_VARIABLE: "1"})
-    expected = "OTEL_ITL_DISABLED is not accepted: it takes true or false. Streams are measured."
+    load({}, {DISABLED_VARIABLE: "on"})
+    expected = "OTEL_ITL_DISABLED is not accepted: it takes true or false, or 1 or 0. Streams are measured."
     assert caplog.messages == [expected]
 
 

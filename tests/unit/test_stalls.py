@@ -295,6 +295,19 @@ def test_chunks_of_one_burst_do_not_count_for_the_pace() -> None:
     assert found(Stream(100, [*bursts, (0, 4_900, ANSWER)], tail=0), StallPolicy()) == []
 
 
+@pytest.mark.parametrize(("chunks", "spread", "pause"), [(3, 5, 1_500), (10, 3, 1_200), (20, 2, 900)])
+def test_chunks_of_a_burst_that_is_spread_do_not_count_for_the_pace(chunks: int, spread: int, pause: int) -> None:
+    # A proxy hands on what it has gathered, chunk by chunk. The first two pauses may as well be stalls.
+    bursts = [(0, spread if index % chunks else pause, ANSWER) for index in range(1, 9 * chunks)]
+    assert len(found(Stream(100, bursts, tail=0), StallPolicy())) <= 2
+
+
+def test_after_a_stall_an_even_stream_has_its_pace_still() -> None:
+    even = [(0, 20, ANSWER)] * 16
+    stream = Stream(100, [*even, (0, 9_000, ANSWER), *even, (0, 1_000, ANSWER)], tail=0)
+    assert seconds(found(stream, StallPolicy())) == [("decode", 9.0), ("decode", 1.0)]
+
+
 def test_no_multiple_of_the_pace_counts_before_the_first_token() -> None:
     assert found(Stream(9_000, [(0, 20, ANSWER)] * 32, tail=0), StallPolicy(relative=20)) == []
 
@@ -411,7 +424,8 @@ def _phase(stream: Stream, policy: StallPolicy, after: int) -> tuple[str, int | 
     if policy.relative is not None and fixed is not None:
         known = range(max(after - 255, 1), after + 1)
         waits = [stream.arrived[index] - stream.asked[index] for index in known]
-        waits = [wait for wait in waits if wait >= MS]
+        mean = sum(min(wait, fixed) for wait in waits) / max(len(waits), 1)
+        waits = [wait for wait in waits if wait * 10 >= mean > 0]
         own = int(policy.relative * median(waits)) if waits else 0
         fixed = max(fixed, min(own, 10 * SECOND))
     return "reasoning" if reasoning else "decode", fixed

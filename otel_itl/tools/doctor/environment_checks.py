@@ -45,9 +45,10 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def check_variables(facts: Facts) -> Iterator[Finding]:
     """Check the variables that switch measuring, a sampler or exporters off, name no protocol, or are not accepted."""
-    for name in ("OTEL_ITL_DISABLED", "OTEL_SDK_DISABLED"):
-        if facts.variables.get(name, "").strip().lower() == "true":
-            yield wrong(name, "is true: nothing is measured", f"unset {name}")
+    for name, switched_off in (("OTEL_ITL_DISABLED", ("true", "1")), ("OTEL_SDK_DISABLED", ("true",))):
+        value = facts.variables.get(name, "").strip().lower()
+        if value in switched_off:
+            yield wrong(name, f"is {value}: nothing is measured", f"unset {name}")
     for sentence in facts.refused_variables:
         variable = sentence.partition(" ")[0]
         finding = _LIST.sub("", sentence.removeprefix(variable).strip().rstrip("."))

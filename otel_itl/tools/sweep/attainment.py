@@ -101,7 +101,7 @@ def measure_share(blocks: Blocks, limit: float) -> Share | None:
         independent=independent,
         requests=len(requests),
         independent_times=independent_times,
-        distance=_find_distance(logs, limit, independent_times),
+        distance=_find_distance(logs, limit, max(independent_times, _count_units(blocks))),
     )
 
 
@@ -137,6 +137,9 @@ def _take_logs(times: Floats) -> Floats:
 def _find_distance(logs: Floats, limit: float, independent: float) -> float:
     """Return how far a limit is at least from the mean of logarithms, in standard deviations, with 97.5 % confidence.
 
+    The limits of the mean and of the spread are combined by their distances (Zou and Donner 2008): those of a spread
+    are far from it on one side only, where few independent times show it.
+
     Args:
         logs: of all times.
         limit: in seconds.
@@ -148,8 +151,10 @@ def _find_distance(logs: Floats, limit: float, independent: float) -> float:
     if spread <= _SAME:
         return math.inf if math.log(limit) > float(logs[0]) else -math.inf
     distance = (math.log(limit) - float(np.mean(logs))) / spread
-    error = math.sqrt(1 / independent + distance**2 / (2 * (independent - 1)))
-    return distance + float(stats.t.ppf(TAIL, independent - 1)) * error
+    if distance <= 0:
+        return -math.inf
+    narrowest = distance * math.sqrt(float(stats.chi2.ppf(TAIL, independent - 1)) / independent)
+    return distance - math.hypot(distance - narrowest, float(stats.norm.isf(TAIL)) / math.sqrt(independent))
 
 
 def _count_alike(blocks: Blocks, measure: Callable[[Floats], Floats]) -> float:
@@ -161,6 +166,12 @@ def _count_alike(blocks: Blocks, measure: Callable[[Floats], Floats]) -> float:
     """
     measured = [[measure(request) for request in block] for block in blocks]
     return min(_count_independent(clusters) for clusters in _cluster(measured))
+
+
+def _count_units(blocks: Blocks) -> int:
+    """Return how many independent samples there are at least, however alike the times of a block are."""
+    measured = [[_take_logs(request) for request in block] for block in blocks]
+    return min(sum(bool(cluster.size) for cluster in clusters) for clusters in _cluster(measured))
 
 
 def _cluster(blocks: Blocks) -> Iterator[list[Floats]]:

@@ -35,6 +35,8 @@ class RoundEnd(Enum):
     again."""
     FAILING = "failing"
     """Neither this level nor a higher one is tried again."""
+    SILENT = "silent"
+    """The endpoint stopped answering for the rest of the sweep, as `void_silence` finds at its end."""
 
 
 class Brakes:

@@ -18,6 +18,7 @@ from otel_itl.tools.sweep.brakes import RoundEnd
 from otel_itl.tools.sweep.objective import OVER_GAPS, OVER_REQUESTS
 from otel_itl.tools.sweep.records import Round, Sweep
 from otel_itl.tools.sweep.results import LevelResult, Standing, compute_levels
+from otel_itl.tools.sweep.silence import void_silence
 
 MIN_GAIN = 0.5
 """Share of the load added by a level that has to come out as goodput, for goodput to rise."""
@@ -91,6 +92,7 @@ class SweepResult:
 
 def analyze(sweep: Sweep) -> SweepResult:
     """Compute the figures of a sweep, and find its knee."""
+    sweep = void_silence(sweep)
     levels = compute_levels(sweep)
     levels = list(_add_doubts(levels))
     known = [level for level in levels if level.figures]
@@ -112,8 +114,10 @@ def _add_doubts(levels: Sequence[LevelResult]) -> Iterator[LevelResult]:
 
 
 def _is_doubtful(one: Round) -> bool:
-    """Return whether the endpoint ended a round by a refusal, or because it did not keep up."""
-    return one.end is RoundEnd.RATE_LIMITED or (one.end is RoundEnd.SATURATED and not one.is_driver_bound)
+    """Return whether the endpoint ended a round: by a refusal, for good, or because it did not keep up."""
+    return one.end in {RoundEnd.RATE_LIMITED, RoundEnd.SILENT} or (
+        one.end is RoundEnd.SATURATED and not one.is_driver_bound
+    )
 
 
 def _find_standing(level: LevelResult, *, is_rising: bool) -> Standing:

@@ -102,7 +102,8 @@ class LevelResult:
     stall_causes: Counter[str] = field(default_factory=Counter)
     """Cause of a stall → stalls."""
     server: ServerFigures | None = None
-    """What the server itself has measured; None: it was not asked, or the level is void."""
+    """What the server itself has measured; None: it was not asked, or the level is void for another reason
+    than this machine, which changes nothing of the server's own."""
     standing: Standing | None = None
     """How it stands to the objective; None: it is void, or not judged yet."""
     missed: str | None = None
@@ -129,8 +130,8 @@ class LevelResult:
 
     @property
     def is_failing(self) -> bool:
-        """More of its requests failed than are allowed, or most of them."""
-        return self.errors.total() > self.due / 2 or any(one.is_failing for one in self.rounds)
+        """More of its requests failed than are allowed, or most of them; a single one shows neither."""
+        return self.errors.total() > max(self.due / 2, 1) or any(one.is_failing for one in self.rounds)
 
     @property
     def is_driver_bound(self) -> bool:
@@ -182,7 +183,7 @@ def _compute_level(rounds: Sequence[Round], sweep: Sweep) -> LevelResult:
     if not result.is_driver_bound:
         return result
     bound = _compute_rounds(rounds, [one for one in rounds if one.seconds and one.is_driver_bound], sweep)
-    return replace(result, unreliable_figures=bound.figures)
+    return replace(result, unreliable_figures=bound.figures, server=bound.server)
 
 
 def _compute_rounds(rounds: Sequence[Round], counted: Sequence[Round], sweep: Sweep) -> LevelResult:

@@ -193,6 +193,27 @@ def test_few_spells_far_below_the_objective_do() -> None:
     assert is_within([spells(2.0)], 0.01)
 
 
+@pytest.mark.parametrize("blocks", [3, 4, 5, 6, 10])
+def test_times_that_hardly_vary_and_are_far_below_the_objective_are_within_it(blocks: int) -> None:
+    random = np.random.default_rng(1)
+    common = 0.606 * np.exp(random.normal(0, 0.003, (blocks, 1)) + random.normal(0, 0.0005, (blocks, 30)))
+    share = measure_share([[np.array([one]) for one in block] for block in common], 1.2)
+    assert share is not None
+    assert is_within([share], 0.2)
+
+
+@pytest.mark.parametrize("blocks", [3, 5, 10])
+def test_blocks_of_times_that_are_all_alike_are_seldom_within_an_objective_that_too_many_miss(blocks: int) -> None:
+    random = np.random.default_rng(2)
+    found = []
+    for _ in range(200):
+        logs = random.normal(size=blocks)  # 20 % of the blocks are over it
+        share = measure_share([[np.array([one])] * 10 for one in np.exp(logs)], float(np.exp(0.8416)))
+        assert share is not None
+        found.append(is_within([share], 0.2))
+    assert np.mean(found) < 0.05
+
+
 # --- The answer and the exit code ------------------------------------------------------------------------------------
 
 

@@ -18,7 +18,7 @@ from otel_itl.tools.sweep.records import Round, Sweep
 from otel_itl.tools.sweep.render.json import sweep_to_json
 from otel_itl.tools.sweep.render.words import describe_notes, headline
 from otel_itl.tools.sweep.results import Standing
-from tests.tools.sweep.sweeps import due_request, measured, one_round, simulate, sweep_of
+from tests.tools.sweep.sweeps import SECONDS, due_request, measured, one_round, simulate, sweep_of
 
 OBJECTIVE = SLO(ttft=0.5, itl=0.1, target=0.9)
 GOOD: dict[str, Any] = {"seconds": 8.0, "rounds": 2, "levels": (1.0, 2.0), "objective": OBJECTIVE}
@@ -79,6 +79,57 @@ def test_a_queue_that_this_machine_made_says_nothing_of_the_endpoint() -> None:
     void = {"is_driver_bound": True, "void_reason": "this machine could not drive more"}
     result = with_last_round(RoundEnd.SATURATED, reason="concurrency and TTFT kept rising", **void)
     assert result.levels[0].doubt is None
+
+
+# --- An endpoint that dies -------------------------------------------------------------------------------------------
+
+REFUSED = {"error": "APIConnectionError", "detail": "connection refused"}
+
+
+def dying(*, answers_after: int = 0) -> SweepResult:
+    """A round each at 1x, 2x and 1x again: the connections of the last 5 requests at 2x and of all later ones fail."""
+    rounds = [one_round(1.0, 0), one_round(2.0, 0, 100.0, is_failing=True), one_round(1.0, 1, 200.0, is_failing=True)]
+    answered = [due_request(SECONDS * number / 400, of=measured()) for number in range(400)]
+    last = [due_request(100.0 + number, level=2.0, of=measured()) for number in range(17)]
+    lost = [due_request(120.0 + number, level=2.0, **REFUSED) for number in range(5)]
+    lost += [due_request(200.0, round=1, **REFUSED)]
+    after = [due_request(201.0 + number, round=1, of=measured()) for number in range(answers_after)]
+    return analyze(sweep_of(rounds, [*answered, *last, *lost, *after], levels=(1.0, 2.0)))
+
+
+def test_an_endpoint_that_stops_answering_shows_no_capacity() -> None:
+    result = dying()
+    assert [(level.standing, level.void_reason) for level in result.levels] == [
+        (Standing.WITHIN, None),
+        (
+            None,
+            (
+                "the endpoint stopped answering in round 2 of 3, at 2x: the last 6 requests failed "
+                "(APIConnectionError: connection refused)"
+            ),
+        ),
+    ]
+    assert headline(result).endswith(f"at 48 streams (2x) nothing is known: {result.levels[1].void_reason}.")
+
+
+def test_a_level_at_which_the_endpoint_stops_answering_is_not_known_to_be_within() -> None:
+    lost = [due_request(100.0 + number, round=1, **REFUSED) for number in range(5)]
+    answered = [due_request(SECONDS * number / 400, of=measured()) for number in range(400)]
+    result = analyze(sweep_of([one_round(), one_round(number=1, start=100.0)], [*answered, *lost], levels=(1.0,)))
+    assert (result.judged[0].standing, result.judged[0].doubt, result.exit_code) == (
+        Standing.UNCERTAIN,
+        "the endpoint stopped answering in 1 of 2 rounds at 1x",
+        3,
+    )
+
+
+def test_an_endpoint_that_answers_again_has_failed_under_its_load() -> None:
+    assert dying(answers_after=3).levels[1].standing is Standing.FAILING
+
+
+def test_one_request_that_failed_does_not_make_a_level_failing() -> None:
+    result = analyze(sweep_of([one_round()], [due_request(0.0, **REFUSED)], levels=(1.0,)))
+    assert result.judged[0].standing is not Standing.FAILING
 
 
 # --- Ctrl-C ----------------------------------------------------------------------------------------------------------

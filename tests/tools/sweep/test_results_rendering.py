@@ -18,8 +18,10 @@ from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
 from otel_itl.tools.report.certainty import Cause
 from otel_itl.tools.report.render.terminal import open_terminal
+from otel_itl.tools.sweep.brakes import RoundEnd
 from otel_itl.tools.sweep.knee import SweepResult, analyze
 from otel_itl.tools.sweep.progress import Phase, Progress
+from otel_itl.tools.sweep.render.backlog import note_backlog
 from otel_itl.tools.sweep.render.json import SCHEMA, sweep_to_json
 from otel_itl.tools.sweep.render.page import sweep_to_page
 from otel_itl.tools.sweep.render.progress import describe_progress
@@ -258,6 +260,23 @@ def test_figures_of_rounds_that_this_machine_could_not_drive_are_marked() -> Non
     text = printed(analyzed(void=dict.fromkeys(LEVELS, DRIVER)), 80)
     assert re.search(r"TTFT p50, ms +(\(\d+\) *){5}", text)
     assert "Figures in parentheses are of void rounds" in text
+
+
+def test_a_backlog_of_this_machine_has_what_was_asked_for_and_the_way_out() -> None:
+    one = one_round(concurrency=40.0, rate=900.0, end=RoundEnd.SATURATED, **DRIVER)
+    result = analyze(sweep_of([one], [due_request(0.0, of=measured())], levels=(1.0,)))
+    assert headline(result).startswith("This machine could not drive 24 streams (1x), ")
+    assert list(note_backlog(result)) == [
+        (
+            "1x: 24 streams of so short answers are 900 requests/s, and what else was open waited for this machine: "
+            "ask for longer answers, or with --closed again only when one has ended."
+        )
+    ]
+
+
+def test_the_server_s_own_figures_are_shown_where_this_machine_could_not_drive_the_load() -> None:
+    sweep = sweep_of([one_round(**DRIVER)], [due_request(0.0, of=measured())], levels=(1.0,), has_server_metrics=True)
+    assert analyze(sweep).levels[0].server is not None
 
 
 def test_an_infinite_figure_is_null_in_json() -> None:

@@ -16,6 +16,7 @@ from otel_itl.tools.report.render.styles import STYLES
 from otel_itl.tools.report.render.terminal import Terminal, print_to
 from otel_itl.tools.sweep.knee import SweepResult
 from otel_itl.tools.sweep.render import words
+from otel_itl.tools.sweep.render.backlog import note_backlog
 from otel_itl.tools.sweep.render.server import describe_server, note_server
 from otel_itl.tools.sweep.results import Figure, LevelResult, Standing, quantities_of
 
@@ -50,7 +51,7 @@ def _parts(result: SweepResult, terminal: Terminal) -> Iterator[RenderableType]:
     for start in range(0, len(result.levels), beside):
         yield Text()
         yield _table(result.levels[start : start + beside], result)
-    notes = [*words.describe_notes(result), *note_server(result)]
+    notes = [*words.describe_notes(result), *note_backlog(result), *note_server(result)]
     if notes:
         yield Text()
         yield Text("Notes", style=STYLES["head"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from statistics import fmean
 from typing import Final
 
 from otel_itl.core.slo import CUSTOM, SLO
@@ -150,7 +149,10 @@ def _describe_failed(level: LevelResult, result: SweepResult) -> str:
     if not level.errors:  # all of requests that were due in the warm-up
         return f"too many requests failed {at}"
     failed, due = level.errors.total(), level.due
-    which = f"all {pluralize(due, 'request')}" if failed == due else f"{failed:,} of {pluralize(due, 'request')}"
+    if failed == due == 1:
+        which = "too many requests of the warm-up, and the only one after it,"
+    else:
+        which = f"all {pluralize(due, 'request')}" if failed == due else f"{failed:,} of {pluralize(due, 'request')}"
     name = level.errors.most_common(1)[0][0]
     return f"{which} failed {at} ({_name_with_detail(name, level)})"
 
@@ -237,10 +239,8 @@ def describe_streams(concurrency: float) -> str:
 
 
 def _describe_tried(level: LevelResult, result: SweepResult) -> str:
-    """Return the number of streams that a void level reached, or was to reach, with the level: `72 streams (3x)`."""
-    reached = [one.concurrency for one in level.rounds if one.concurrency > 0]
-    streams = fmean(reached) if reached else level.level * result.sweep.peak
-    return f"{describe_streams(streams)} ({format_level(level.level)})"
+    """Return the number of streams that a void level was to reach: `72 streams (3x)`."""
+    return f"{describe_streams(level.level * result.sweep.peak)} ({format_level(level.level)})"
 
 
 def describe_load(result: SweepResult) -> str:
