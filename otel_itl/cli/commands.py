@@ -8,7 +8,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Final
 
 from otel_itl.tools.command_error import CommandError
@@ -62,7 +61,7 @@ def run_dashboards(arguments: argparse.Namespace) -> int:
     """Run `otel-itl dashboards`, and return its exit code."""
     from otel_itl.tools.fleet.dashboards import write_dashboards
 
-    for path in write_dashboards(Path(arguments.folder)):
+    for path in write_dashboards(arguments.folder):
         print(path)
     return 0
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from contextlib import suppress
+from dataclasses import fields
 from inspect import iscoroutinefunction, signature
 from typing import Any, Final, NamedTuple, cast
 
 from otel_itl.core.durations import parse_seconds
 from otel_itl.core.file_path import resolve_file_path
-from otel_itl.core.slo import PROFILES, SLO, MillisecondsError, Objectives
+from otel_itl.core.session_fields import BodyField, Header
+from otel_itl.core.slo import MAX_SECONDS, PROFILES, SLO, MillisecondsError, Objectives
 from otel_itl.core.spelling import did_you_mean
 from otel_itl.core.stalls import StallPolicy
 
@@ -18,6 +21,8 @@ MIN_PROGRESS_SECONDS: Final = 0.05
 MAX_PROGRESS_SECONDS: Final = 60.0
 _SWITCHES: Final = {"1": True, "true": True, "0": False, "false": False}
 _ALL_MODELS: Final = "*"
+_DECIMAL_COMMA: Final = re.compile(r"(?<=\d),(?=\d+(?:[/@ms]|$))")
+"""The comma of a number such as 0,5, where it would separate objectives."""
 
 SessionFrom = Callable[[Mapping[str, Any], Mapping[str, Any]], object]
 """Finds the id of a request's session in the body and the headers of the request."""
@@ -198,7 +203,13 @@ def parse_objectives(value: Any) -> Objectives:
         by_model = [(pattern or _ALL_MODELS, objective) for pattern, objective in _split_pairs(value)]
     else:
         by_model = [(_ALL_MODELS, value)]
-    parsed = tuple((_check_model_pattern(pattern), _parse_objective(objective)) for pattern, objective in by_model)
+    try:
+        parsed = tuple((_check_model_pattern(pattern), _parse_objective(objective)) for pattern, objective in by_model)
+    except NotAcceptedError:
+        meant = _DECIMAL_COMMA.sub(".", value) if isinstance(value, str) else value
+        if meant == value:
+            raise
+        raise NotAcceptedError(f"numbers have a decimal point, not a comma: did you mean {meant}?") from None
     patterns = [pattern for pattern, _ in parsed]
     for pattern in patterns:
         if patterns.count(pattern) > 1:
@@ -222,44 +233,42 @@ def _parse_objective(value: Any) -> SLO:
         raise NotAcceptedError
     if value in PROFILES:
         return PROFILES[value]
-    times, _, target = value.partition("@")
+    times, at, target = value.partition("@")
+    parts = times.split("/")
+    if not times.strip(" /"):
+        where = f" before {at}{target}" if at else ""
+        raise NotAcceptedError(f"it has no objective{where}: name one, such as chat, 0.5/0.05 or 0.5/0.05@0.995.")
+    if times.endswith("%"):
+        raise NotAcceptedError(f"{times!r} is a target alone: it follows TTFT/ITL, as in 0.5/0.05@0.99.")
+    if len(parts) != len(MAX_SECONDS):
+        raise NotAcceptedError(hint="" if len(parts) > 1 else _suggest(value, PROFILES))
+    limits = {name: limit * 1_000 for name, limit in MAX_SECONDS.items()}  # `SLO` knows what milliseconds are
+    ttft, itl = (_parse_time(part, name, limits[name]) for part, name in zip(parts, limits, strict=True))
     try:
-        ttft, itl = (parse_seconds(time) if time.strip() else None for time in times.split("/"))
-        slo = SLO(ttft=ttft, itl=itl, target=float(target) if target else 0.99)
+        return SLO(ttft=ttft, itl=itl, target=_parse_target(target) if at else 0.99)
     except MillisecondsError as error:
         raise NotAcceptedError(error.reason) from None
-    except ValueError:
-        raise NotAcceptedError(hint="" if "/" in value else _suggest(value, PROFILES)) from None
-    if ttft is None and itl is None:
-        raise NotAcceptedError
-    return slo
 
 
-@dataclass(frozen=True, slots=True)
-class BodyField:
-    """Reads a session's id from a field of the request's body, at any depth."""
-
-    path: tuple[str, ...]
-
-    def __call__(self, body: Mapping[str, Any], _: Mapping[str, Any]) -> object:
-        """Return the value of the field; None: the body has no such field."""
-        found: Any = body
-        for field in self.path:
-            found = found.get(field) if isinstance(found, Mapping) else None
-        return found
+def _parse_time(text: str, name: str, limit: float) -> float | None:
+    """Parse the TTFT or the ITL of an objective; None: it has none."""
+    if not text.strip():
+        return None
+    with suppress(ValueError):
+        seconds = parse_seconds(text)
+        if 0 < seconds < limit:
+            return seconds
+    accepted = f"above 0 and below {MAX_SECONDS[name]:g} s, such as 0.5 or 50ms"
+    raise NotAcceptedError(f"its {name.upper()} {text.strip()!r} is no time {accepted}.")
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
-    """Reads a session's id from a header of the request."""
-
-    name: str
-    """In lower case."""
-
-    def __call__(self, _: Mapping[str, Any], headers: Mapping[str, Any]) -> object:
-        """Return the value of the header, whatever its case; None: there is no such header."""
-        # The request's own come last; the client may have a header of that name in another case.
-        return next((headers[name] for name in reversed([*headers]) if name.lower() == self.name), None)
+def _parse_target(text: str) -> float:
+    """Parse the target of an objective."""
+    with suppress(ValueError):
+        target = float(text)
+        if 0 < target < 1:
+            return target
+    raise NotAcceptedError(f"its target {text.strip()!r} is no share between 0 and 1, such as 0.99.")
 
 
 def parse_file(value: Any) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import socket
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,8 @@ MAX_KEPT: Final = 2_048
 
 _REJECTIONS: Final = frozenset({404, 405, 501, "UNIMPLEMENTED"})
 """Status codes, of HTTP and of gRPC, of a backend that does not take a signal."""
+_DOUBLED_PATH: Final = re.compile(r"(/v1/(?:traces|metrics|logs))/+v1/(?:traces|metrics|logs)/*$")
+"""The end of a URL where the path of a signal was added to one that had a path already."""
 _PROXY_VARIABLES: Final = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 
 
@@ -128,14 +131,20 @@ class DeliveryNotices:
                 self._way_out,
             )
 
-    def rejected(self, signal: str, endpoint: str, status: object) -> None:
-        """Log that an endpoint does not take a signal."""
+    def rejected(self, signal: str, endpoint: str, status: object, extra_path: str = "") -> None:
+        """Log that an endpoint does not take a signal; `extra_path` is what its URL has before the path of it."""
         if self._is_first(signal):
+            cause = (
+                f"leave {extra_path} out of OTEL_EXPORTER_OTLP_ENDPOINT, to which exporters add it; else "
+                if extra_path
+                else ""
+            )
             logger.warning(
-                "%s does not take %s (%s): OTEL_%s_EXPORTER=none keeps them from being sent.",
+                "%s does not take %s (%s): %sOTEL_%s_EXPORTER=none keeps them from being sent.",
                 endpoint,
                 signal,
                 status,
+                cause,
                 signal.upper(),
             )
 
@@ -170,6 +179,8 @@ class GuardedExporter:
         self._name = show_address(endpoint) if endpoint else type(exporter).__name__
         self._endpoint = Endpoint.parse(endpoint, os.environ) if endpoint else None
         self._kept: deque[Any] = deque()
+        doubled = _DOUBLED_PATH.search(endpoint or "")
+        self._extra_path = doubled[1] if doubled else ""
         self._pid = os.getpid()
         self._exporting_thread: int | None = None
         self._rejection: object = None
@@ -200,7 +211,7 @@ class GuardedExporter:
             self._exporting_thread = None
         rejection = self._found_rejection()
         if rejection is not None:
-            self._notices.rejected(self._signal, self._name, rejection)
+            self._notices.rejected(self._signal, self._name, rejection, self._extra_path)
         elif getattr(result, "name", "") == "SUCCESS":
             self._notices.delivered()
         return result

@@ -312,6 +312,7 @@ class ConnectionFollower:
 
     @never_raises(Where.STREAM_READ, None)
     def _pause_if_full(self) -> None:
+        """Note that nothing is read any more, if the queue is full."""
         queue = self._queue()
         if queue is not None and queue.paused:
             with getattr(queue, "mutex", _NO_LOCK):  # in which the synchronous client resumes

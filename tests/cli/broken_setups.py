@@ -17,6 +17,7 @@ def ask(**options):
 """
 STREAM: Final = ASK + "ask(stream=True)\n"
 MEASURED: Final = "import otel_itl\notel_itl.instrument()\n" + STREAM
+SWALLOWED: Final = MEASURED.replace("ask(stream=True)", "try:\n    ask(stream=True)\nexcept groq.APIError:\n    pass")
 PROVIDER: Final = """
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -111,6 +112,38 @@ os.waitpid(child, 0)
         first=(
             "program: ended with exit code 1 by groq.APIConnectionError in {folder}/app.py, line 7"
             " → correct that first: its traceback is above"
+        ),
+    ),
+    "the program keeps the failure of its stream to itself": Setup(
+        program=SWALLOWED,
+        variables={**FINE, "GROQ_BASE_URL": "http://127.0.0.1:9"},
+        first=(
+            "streams: 1 of 1 stream failed or ended without a token: APIConnectionError (1)"
+            " → check the base URL and the key that the SDK is given, and have the program log the errors it catches"
+        ),
+    ),
+    "the base URL is another server's": Setup(
+        program=SWALLOWED,
+        variables={**FINE, "GROQ_BASE_URL": "{http}/404"},
+        first=(
+            "streams: 1 of 1 stream failed or ended without a token: NotFoundError (1)"
+            " → check the base URL and the key that the SDK is given, and have the program log the errors it catches"
+        ),
+    ),
+    "the base URL is that of a web page": Setup(
+        variables={**FINE, "GROQ_BASE_URL": "{http}/page"},
+        first=(
+            "streams: 1 of 1 stream failed or ended without a token: no token (1)"
+            " → check the base URL and the key that the SDK is given, and have the program log the errors it catches"
+        ),
+    ),
+    "instrument is called in the parent of a subprocess": Setup(
+        program="import otel_itl, subprocess, sys\notel_itl.instrument()\nsubprocess.run([sys.executable, 'child.py'])\n",
+        files={"child.py": STREAM},
+        variables=FINE,
+        first=(
+            "program: a child process (pid {pid}) is measured only because of the doctor: otel_itl.instrument() was not called in it before its first stream, and a call in its parent does not count there"
+            " → call otel_itl.instrument() in each child process before its first stream, or start the program by otel-itl run"
         ),
     ),
     "the program exits with a failure": Setup(
@@ -281,6 +314,13 @@ os.waitpid(child, 0)
             " → write OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20KEY"
         ),
     ),
+    "the path of traces, at an endpoint that takes whatever comes": Setup(
+        variables=over_http("{http}/200/v1/traces"),
+        first=(
+            "OTEL_EXPORTER_OTLP_ENDPOINT: ends in /v1/traces: an exporter by HTTP adds the path of its signal to that, so that there are two"
+            " → leave /v1/traces out of OTEL_EXPORTER_OTLP_ENDPOINT"
+        ),
+    ),
     "a configuration file without a set-up": Setup(
         variables={**FINE, "OTEL_CONFIG_FILE": "otel.yaml"},
         first=(
@@ -437,13 +477,6 @@ ENDPOINTS: Final[Mapping[str, Setup]] = {
         first=(
             "traces: {host}/v1/traces (http/protobuf) has no scheme"
             " → begin OTEL_EXPORTER_OTLP_ENDPOINT with http:// (or https://)"
-        ),
-    ),
-    "the path of traces": Setup(
-        variables=over_http("{http}/404/v1/traces"),
-        first=(
-            "traces: {http}/…/v1/traces/v1/traces (http/protobuf) has a path twice: the exporter adds that of each signal itself"
-            " → leave /v1/traces out of OTEL_EXPORTER_OTLP_ENDPOINT"
         ),
     ),
     "another path": Setup(

@@ -71,10 +71,9 @@ def help_of(command: list[str]) -> str:
         ),
         (["report", "--slo", "off", "f"], "argument --slo: 'off' has no objective to judge by: it takes chat"),
         (["report", "--slo", "batch", "f"], "argument --slo: 'batch' has no objective to judge by: it takes chat"),
-        (["report", "--slo", "0/0", "f"], "argument --slo: '0/0' is not an SLO: it takes chat"),
-        (["report", "--slo", "-1/0.05", "f"], "argument --slo: '-1/0.05' is not an SLO: it takes chat"),
+        (["report", "--slo", "0/0", "f"], "argument --slo: '0/0' is not an SLO: its TTFT '0' is no time above 0"),
         (
-            ["report", "--slo", "-1/0.05", "f"],
+            ["report", "--slo", "fast", "f"],
             "with a TTFT above 0 and below 100 s, an ITL above 0 and below 5 s, a target between 0 and 1",
         ),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -146,6 +147,7 @@ def test_the_first_sentence_names_the_cause_and_what_to_do(
     )
     remedy = "" if first.remedy is None else f" → {first.remedy}"
     shown = f"{first.subject}: {first.finding}{remedy}"
+    shown = re.sub(r"\(pid \d+\)", "(pid {pid})", shown)
     for place, address in {**places, "folder": str(tmp_path), **RELEASES}.items():
         shown = shown.replace(address, f"{{{place}}}")
     assert shown == setup.first

@@ -93,6 +93,7 @@ def launched(launch: Launch) -> dict[str, Launched]:
             BROKEN="{folder}/broken",
         ),
         "no stream": launch("run", "app.py", files={"app.py": "print('nothing')"}),
+        "raises": launch("run", "app.py", files={"app.py": "import sys\nint('x')"}),
         "isolated": launch("run", sys.executable, "-I", "-c", "pass"),
         "options": launch("run", "app.py", files={"streaming.py": STREAM, "app.py": OWN_OPTIONS}),
     }
@@ -212,6 +213,17 @@ def test_a_run_without_a_stream_is_one_sentence_with_a_remedy(ended: dict[str, E
 def test_a_run_without_a_stream_leaves_no_file(ended: dict[str, Ended], launched: dict[str, Launched]) -> None:
     assert ended["no stream"].exit_code == 0
     assert not (launched["no stream"].folder / "otel-itl.jsonl").exists()
+
+
+def test_an_exception_before_any_stream_is_the_reason_that_none_was_measured(
+    ended: dict[str, Ended], launched: dict[str, Launched]
+) -> None:
+    where = launched["raises"].folder / "app.py"
+    expected = (
+        "otel-itl run: no stream was measured: the program has ended with exit code 1 by ValueError in "
+        f"{where}, line 2. To see why: otel-itl doctor app.py"
+    )
+    assert ended["raises"].stderr.splitlines()[-1] == expected
 
 
 def test_a_program_that_ignores_the_environment_is_named_as_a_reason(ended: dict[str, Ended]) -> None:

@@ -20,7 +20,7 @@ import pytest
 import otel_itl
 from otel_itl import config
 from otel_itl.config import DISABLED_VARIABLE, Config
-from otel_itl.core.option_values import BodyField
+from otel_itl.core.session_fields import BodyField
 from otel_itl.core.slo import PROFILES, SLO, Objectives
 from otel_itl.core.stalls import StallPolicy
 from otel_itl.sdks.registry import SDK_NAMES
@@ -119,17 +119,9 @@ ARGUMENTS: list[tuple[str, Any, str]] = [
     ("on_stall", "print", "a function of one Stall, which is not async"),
     ("on_stall", AsyncMock(), "a function of one Stall, which is not async"),
     ("slo", "talk", SLOS),
-    ("slo", "", SLOS),
     ("slo", 0.5, SLOS),
     ("slo", "0.5", SLOS),
     ("slo", "0.5/0/1", SLOS),
-    ("slo", "0.5/-1", SLOS),
-    ("slo", "0.5/0.1@1", SLOS),
-    ("slo", "/", SLOS),
-    ("slo", "/@0.9", SLOS),
-    ("slo", "0.5/nan", SLOS),
-    ("slo", "inf/", SLOS),
-    ("slo", "500us/50us", SLOS),
     ("slo", {"gpt*": "talk"}, SLOS),
     ("slo", {3: "chat"}, SLOS),
     ("session_from", "", SESSION),
@@ -368,6 +360,14 @@ REFUSED = [
     ({"slo": "gpt*=chat,*=500/50@0.995"}, "times are in seconds: did you mean 0.5/0.05?"),
     ({"slo": {"gpt*": "500/50"}}, "times are in seconds: did you mean 0.5/0.05?"),
     ({"slo": "/50"}, "times are in seconds: did you mean itl=0.05?"),
+    ({"slo": ""}, "it has no objective: name one, such as chat, 0.5/0.05 or 0.5/0.05@0.995."),
+    ({"slo": "/"}, "it has no objective: name one, such as chat, 0.5/0.05 or 0.5/0.05@0.995."),
+    ({"slo": "/@0.9"}, "it has no objective before @0.9: name one, such as chat, 0.5/0.05 or 0.5/0.05@0.995."),
+    ({"slo": "0.5/-1"}, "its ITL '-1' is no time above 0 and below 5 s, such as 0.5 or 50ms."),
+    ({"slo": "0.5/nan"}, "its ITL 'nan' is no time above 0 and below 5 s, such as 0.5 or 50ms."),
+    ({"slo": "inf/"}, "its TTFT 'inf' is no time above 0 and below 100 s, such as 0.5 or 50ms."),
+    ({"slo": "500us/50us"}, "its TTFT '500us' is no time above 0 and below 100 s, such as 0.5 or 50ms."),
+    ({"slo": "0.5/0.1@1"}, "its target '1' is no share between 0 and 1, such as 0.99."),
     ({"slo": "chat,code"}, "it has two objectives for all models: name the models, as in gpt-4o*=chat,*=batch."),
     ({"slo": "a*=chat,a*=code"}, "it has two objectives for a*: name the models, as in gpt-4o*=chat,*=batch."),
     ({"slo": "cat"}, f"it takes {SLOS}. Did you mean chat?"),

@@ -230,6 +230,19 @@ def test_an_exporter_that_was_shut_down_logs_as_ever(
 # --- A backend that takes some signals -------------------------------------------------------------------------------
 
 
+def test_an_endpoint_to_which_a_path_was_added_twice_is_to_be_corrected_first(
+    backend: Backend,
+    exporter: Exporter,
+    notices: DeliveryNotices,
+    errors: InternalErrors,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    backend.listen()
+    exporter.status = 404
+    GuardedExporter(exporter, "traces", f"{backend.url}/v1/traces", notices, errors).export([1])
+    assert "(404): leave /v1/traces out of OTEL_EXPORTER_OTLP_ENDPOINT, to which exporters add it;" in caplog.text
+
+
 @pytest.mark.parametrize("status", [404, 405, 501, Status.UNIMPLEMENTED], ids=str)
 def test_a_rejected_signal_is_logged_once_with_the_variable_and_nothing_else_is(
     status: Any,

@@ -206,7 +206,7 @@ class LoopLag:
 
 def _find_second_latest(beats: Iterable[int]) -> int:
     """Return how late (ns) the timer was the second worst time: a single late firing is one block, which is a lag."""
-    return next(iter(nlargest(2, tuple(beats))[1:]), 0)
+    return next(iter(nlargest(2, list(beats))[1:]), 0)
 
 
 class LoopLags:

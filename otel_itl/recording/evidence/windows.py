@@ -56,8 +56,9 @@ class Ends(Protocol):
 
 def find_after(intervals: Iterable[W], moment: int) -> list[W]:
     """Return the intervals, which are in order of their ends, that end after a moment (ns)."""
-    known = tuple(intervals)  # another thread may add one
-    return list(known[bisect_right(known, moment, key=end_of) :])
+    # Another thread may add one. No tuple: while that is made, the garbage collector may run, and what it ends add one.
+    known = list(intervals)
+    return known[bisect_right(known, moment, key=end_of) :]
 
 
 def end_of(interval: Ends) -> int:

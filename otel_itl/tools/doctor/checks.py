@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from otel_itl.core.conventions import Where
-from otel_itl.tools.doctor.endpoint_remedies import remedy_for
+from otel_itl.tools.doctor.endpoint_remedies import is_unsupported, remedy_for
 from otel_itl.tools.doctor.environment_checks import NO_EXPORTER, check_packages, check_variables
 from otel_itl.tools.doctor.facts import ExporterFacts, Facts, SDKFacts, SignalFacts
 from otel_itl.tools.doctor.finding import Check, Finding, State, fine, note, wrong
@@ -72,6 +72,14 @@ def _check_start(facts: Facts) -> Iterator[Finding]:
             "a forked process is measured only because of the doctor: otel_itl.instrument() was not called before the "
             "fork, nor in it",
             "call otel_itl.instrument() before the processes are forked, or in each of them before its first stream",
+        )
+    elif facts.child is not None:
+        yield wrong(
+            "start",
+            f"a child process ({facts.child}) is measured only because of the doctor: otel_itl.instrument() was not "
+            "called in it before its first stream, and a call in its parent does not count there",
+            "call otel_itl.instrument() in each child process before its first stream, or start the program by "
+            "otel-itl run",
         )
     else:
         yield wrong(
@@ -233,13 +241,14 @@ def _describe_exporter(exporter: ExporterFacts) -> str:
 def _check_endpoints(facts: Facts) -> Iterator[Finding]:
     """Check what each endpoint answered."""
     found: dict[tuple[str, str | None], list[str]] = {}
-    for signal in facts.signals:
-        for exporter in signal.exporters or ():
-            if exporter.protocol is None:
-                continue
-            finding, remedy = ("accepts them", None) if exporter.is_accepted else remedy_for(signal.name, exporter)
-            where = f"{exporter.endpoint} ({exporter.protocol})"
-            found.setdefault((f"{where} {finding}", remedy), []).append(signal.name)
+    asked = [(each.name, one) for each in facts.signals for one in each.exporters or () if one.protocol is not None]
+    is_alone = not all(is_unsupported(exporter) for _, exporter in asked)
+    for signal, exporter in asked:
+        finding, remedy = (
+            ("accepts them", None) if exporter.is_accepted else remedy_for(signal, exporter, is_alone=is_alone)
+        )
+        where = f"{exporter.endpoint} ({exporter.protocol})"
+        found.setdefault((f"{where} {finding}", remedy), []).append(signal)
     for (finding, remedy), signals in found.items():
         yield ", ".join(dict.fromkeys(signals)), State.FINE if remedy is None else State.WRONG, finding, remedy
 

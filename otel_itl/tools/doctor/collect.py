@@ -8,12 +8,15 @@ import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, entry_points, version
+from multiprocessing import current_process, parent_process
+from pathlib import Path
 from typing import Any, Final
 
 from opentelemetry import _logs, metrics, trace
 
 from otel_itl.config import load, logger
 from otel_itl.export.sdk_internals.outlets import exports_immediately, find_outlets
+from otel_itl.launched import NOTES_VARIABLE
 from otel_itl.runtime import runtime
 from otel_itl.sdks.registry import REGISTRY, SDKEntry
 from otel_itl.tools.doctor.endpoint import describe_outlet
@@ -21,6 +24,7 @@ from otel_itl.tools.doctor.facts import ExporterFacts, Facts, SDKFacts, SignalFa
 from otel_itl.tools.doctor.variables import find_malformed
 from otel_itl.tools.doctor.wrappers import find_wrappers
 from otel_itl.tools.launch.environment import LAUNCHER_VARIABLE
+from otel_itl.tools.launch.notes import Notes
 
 PACKAGES: Final = (
     "otel-itl",
@@ -74,6 +78,7 @@ def collect_facts(
         streams_before_code=runtime.streams_before_code,
         was_stopped=runtime.was_stopped,
         is_forked=is_forked,
+        child=_describe_child() if is_program else None,
         late_signals=list(late_signals),
         http_clients=[name for name in _HTTP_CLIENTS if name in sys.modules and is_program and not has_sdk],
         is_recording=runtime.config is not None,
@@ -88,6 +93,15 @@ def _find_launcher() -> str | None:
     if _AUTO_INSTRUMENTATION in sys.modules:
         return "opentelemetry-instrument"
     return os.environ.get(LAUNCHER_VARIABLE)
+
+
+def _describe_child() -> str | None:
+    """Return the pid of this process, and its name if it has one, where a process that was launched has started it."""
+    notes = os.environ.get(NOTES_VARIABLE)
+    if not notes or os.getppid() not in {note.get("pid") for note in Notes(Path(notes)).read()}:
+        return None
+    worker = f", {current_process().name}" if parent_process() is not None else ""
+    return f"pid {os.getpid()}{worker}"
 
 
 def _describe_objectives() -> str | None:

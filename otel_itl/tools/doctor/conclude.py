@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from signal import Signals
 from typing import Any, Final
 
+from otel_itl.tools.doctor.endings import check_endings
 from otel_itl.tools.doctor.finding import Check, State, put_wrong_first
-from otel_itl.tools.launch.notes import Notes
+from otel_itl.tools.launch.notes import Notes, name_exception
 from otel_itl.tools.report.render.number_format import pluralize
 
 _ASKED_TO_END: Final = frozenset({"SIGINT", "SIGTERM", "SIGHUP"})
@@ -40,13 +41,13 @@ def conclude(notes: Notes, exit_code: int, environ: Mapping[str, str] = os.envir
     checks = [Check(topic, name, State(state), *rest) for topic, name, state, *rest in chosen["checks"]]
     if end.state is State.WRONG and not has_streams:
         return None, put_wrong_first([end, *(each for each in checks if each.topic in _WITHOUT_STREAMS)])
-    return chosen["trace_id"], put_wrong_first([end, *lost, *checks])
+    at = next((index for index, each in enumerate(checks) if each.topic == "streams"), len(checks))
+    return chosen["trace_id"], put_wrong_first([end, *lost, *checks[:at], *check_endings(noted), *checks[at:]])
 
 
 def _check_end(noted: Sequence[Mapping[str, Any]], exit_code: int, *, has_streams: bool) -> Check:
     """Return the finding on the end of the program: wrong where it failed, as that explains what else there is."""
     before = "" if has_streams else ", before its first stream"
-    raised = next((note for note in noted if "raised" in note), None)
     if exit_code < 0:
         name = Signals(-exit_code).name
         if name in _ASKED_TO_END:
@@ -55,9 +56,10 @@ def _check_end(noted: Sequence[Mapping[str, Any]], exit_code: int, *, has_stream
         remedy = "find out what has killed it: what it had not exported by then is lost"
         return Check("program", "end", State.WRONG, f"was killed by {name}{cause}{before}", remedy)
     ended = f"ended with exit code {exit_code}"
-    if exit_code and raised is not None:
-        ended += f" by {raised['raised']} in {raised['where']}{before}"
-        return Check("program", "end", State.WRONG, ended, "correct that first: its traceback is above")
+    raised = name_exception(noted)
+    if exit_code and raised:
+        remedy = "correct that first: its traceback is above"
+        return Check("program", "end", State.WRONG, f"{ended}{raised}{before}", remedy)
     is_asked = exit_code > _SHELLS_SIGNAL and _name_signal(exit_code - _SHELLS_SIGNAL) in _ASKED_TO_END
     if exit_code and not has_streams and not is_asked:
         remedy = "correct what it has printed: what it would measure is not known before"

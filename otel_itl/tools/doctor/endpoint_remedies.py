@@ -36,12 +36,21 @@ _UNSUPPORTED: Final = frozenset({"404", "405", "501", "UNIMPLEMENTED"})
 _WRONG_ENCODING: Final = frozenset({"400", "406", "415", "UNKNOWN", "INTERNAL"})
 
 
-def remedy_for(signal: str, exporter: ExporterFacts) -> tuple[str, str]:
-    """Return what was found at the endpoint of an exporter that did not accept, and the remedy."""
-    if exporter.protocol != _GRPC:
-        mistaken = _find_mistake(exporter.endpoint or "")
-        if mistaken is not None:
-            return mistaken
+def is_unsupported(exporter: ExporterFacts) -> bool:
+    """Return whether an endpoint does not know what it was asked for."""
+    return not exporter.is_accepted and not exporter.is_page and exporter.status in _UNSUPPORTED
+
+
+def remedy_for(signal: str, exporter: ExporterFacts, *, is_alone: bool = True) -> tuple[str, str]:
+    """Return what was found at the endpoint of an exporter that did not accept, and the remedy.
+
+    Args:
+        signal: `traces`, `metrics` or `logs`.
+        exporter: of the signal.
+        is_alone: the endpoint of another signal knows what it is asked for.
+    """
+    if exporter.protocol != _GRPC and "://" not in (exporter.endpoint or ""):
+        return "has no scheme", "begin OTEL_EXPORTER_OTLP_ENDPOINT with http:// (or https://)"
     if exporter.proxy is not None and exporter.problem is not None and exporter.problem != "tls":
         return (
             f"is asked through the proxy of {exporter.proxy}, which does not reach it",
@@ -57,20 +66,9 @@ def remedy_for(signal: str, exporter: ExporterFacts) -> tuple[str, str]:
             f"cannot be asked ({exporter.problem})",
             f"check {_variable(signal, 'ENDPOINT')} and the network between here and there",
         )
-    return _remedy_for_special(signal, exporter, status) or _remedy_for_status(signal, exporter, status)
-
-
-def _find_mistake(url: str) -> tuple[str, str] | None:
-    """Return that the URL of an exporter by HTTP has no scheme, or a path twice, and the remedy; None: neither."""
-    if "://" not in url:
-        return "has no scheme", "begin OTEL_EXPORTER_OTLP_ENDPOINT with http:// (or https://)"
-    _, separator, path = url.partition("/v1/")
-    if separator and "/v1/" in path:
-        return (
-            "has a path twice: the exporter adds that of each signal itself",
-            f"leave /v1/{path.partition('/')[0]} out of OTEL_EXPORTER_OTLP_ENDPOINT",
-        )
-    return None
+    is_misplaced = signal == "traces" or not is_alone
+    special = _remedy_for_special(signal, exporter, status)
+    return special or _remedy_for_status(signal, exporter, status, is_misplaced=is_misplaced)
 
 
 def _remedy_for_special(signal: str, exporter: ExporterFacts, status: str) -> tuple[str, str] | None:
@@ -97,8 +95,8 @@ def _remedy_for_special(signal: str, exporter: ExporterFacts, status: str) -> tu
     return None
 
 
-def _remedy_for_status(signal: str, exporter: ExporterFacts, status: str) -> tuple[str, str]:
-    """Return what an answer means, and the remedy."""
+def _remedy_for_status(signal: str, exporter: ExporterFacts, status: str, *, is_misplaced: bool) -> tuple[str, str]:
+    """Return what an answer means, and the remedy; `is_misplaced`: what is not supported there is so elsewhere."""
     finding = f"answers {status}"
     if status in _FORBIDDEN:
         return (
@@ -106,9 +104,9 @@ def _remedy_for_status(signal: str, exporter: ExporterFacts, status: str) -> tup
             f"set {_variable(signal, 'HEADERS')}, such as authorization=Bearer%20KEY, as the backend documents it",
         )
     if status in _UNSUPPORTED:
-        if signal == "traces":
-            path = "" if exporter.protocol == _GRPC else ": /v1/traces is added to OTEL_EXPORTER_OTLP_ENDPOINT alone"
-            return f"{finding}: it takes no traces there", f"correct {_variable(signal, 'ENDPOINT')}{path}"
+        if is_misplaced:
+            path = "" if exporter.protocol == _GRPC else f": /v1/{signal} is added to OTEL_EXPORTER_OTLP_ENDPOINT alone"
+            return f"{finding}: it takes no {signal} there", f"correct {_variable(signal, 'ENDPOINT')}{path}"
         return f"{finding}: it takes no {signal}", f"set OTEL_{signal.upper()}_EXPORTER=none"
     if status in _WRONG_ENCODING:
         return f"{finding}: it does not understand {exporter.protocol}", _other_protocol(exporter)

@@ -101,6 +101,8 @@ class Facts:
     """Whether the program has called `uninstrument()` since."""
     is_forked: bool = False
     """Whether the process was forked from another one of the program."""
+    child: str | None = None
+    """The pid of the process, and its name, where another process of the program has started it; None: none has."""
     late_signals: list[str] = field(default_factory=list)
     """The signals whose provider the program set after its first stream."""
     http_clients: list[str] = field(default_factory=list)

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from otel_itl.runtime import runtime
 from otel_itl.sdks.registry import REGISTRY, SDK_NAMES
 from otel_itl.tools.doctor.checks import describe_findings
 from otel_itl.tools.doctor.collect import collect_facts
+from otel_itl.tools.doctor.endings import StreamEndings
 from otel_itl.tools.doctor.scripted_stream import send_scripted_stream
 
 SERVER_VARIABLE: Final = "_OTEL_ITL_SCRIPTED_SERVER"
@@ -41,6 +41,7 @@ class Inspector:
 
     def __init__(self) -> None:
         self._pid = os.getpid()
+        self._endings = StreamEndings()
         self._forget()
 
     def _forget(self) -> None:
@@ -48,11 +49,13 @@ class Inspector:
         self._is_written = self._is_ended = False
         self._first_choice: Chosen | None = None
         self._lock = threading.RLock()
+        self._endings.forget()
 
     def start(self) -> None:
         """Start the thread that watches for the first stream, also in processes that are forked later."""
         can_find_outlets()  # imports the OpenTelemetry SDK, which fails at the exit of the interpreter
         self._stay_first_at_exit()
+        self._endings.watch()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._start_in_child)
         os_exit = os._exit
@@ -80,22 +83,25 @@ class Inspector:
             if not self._is_written:
                 self._is_written = True
                 self._first_choice = runtime.connection.chosen
+                self._note_endings()
                 self._collect_and_write()
 
     def end(self) -> None:
-        """Write what is only known at the exit: an exception that ended the program, and providers that came late."""
+        """Write what is only known at the exit: how the streams have ended, and providers that came late."""
         with self._lock:
             self.write()
             if self._is_ended:
                 return
             self._is_ended = True
-            raised = getattr(sys, "last_value", None)
-            if raised is not None and not isinstance(raised, KeyboardInterrupt):
-                name = f"{type(raised).__module__}.{type(raised).__qualname__}".removeprefix("builtins.")
-                write_note({"pid": os.getpid(), "raised": name, "where": _locate_in_program(raised)})
+            self._note_endings()
             late = self._find_late_signals()
             if late:
                 self._collect_and_write(late)
+
+    def _note_endings(self) -> None:
+        """Write how the streams of this process have ended so far."""
+        if self._endings.total:
+            write_note({"pid": os.getpid(), "ended": self._endings.total, "failed": dict(self._endings.failed)})
 
     def _find_late_signals(self) -> list[str]:
         """Return the signals whose provider the program has set since its first stream."""
@@ -162,13 +168,6 @@ def start() -> None:
     """Inspect this process, unless it is a command of ours: called by `otel_itl.launched`, before the program."""
     if not any(Path(word).stem in {"otel-itl", "otel_itl"} for word in sys.orig_argv[1:3]):
         Inspector().start()
-
-
-def _locate_in_program(raised: BaseException) -> str:
-    """Return file and line of the program, rather than of a package, that an exception came through last."""
-    frames = traceback.extract_tb(raised.__traceback__)
-    own = [frame for frame in frames if not {"site-packages", "otel_itl"} & set(Path(frame.filename).parts)]
-    return ", line ".join(map(str, (own or frames)[-1][:2])) if frames else "an unknown place"
 
 
 def _is_imported(sdk: str) -> bool:

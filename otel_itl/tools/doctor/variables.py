@@ -8,9 +8,11 @@ from typing import Final
 
 from opentelemetry.sdk import environment_variables
 
-from otel_itl.export.exporters import find_exporters, find_global_setup
+from otel_itl.export.exporters import SIGNALS, find_exporters, find_global_setup
 from otel_itl.tools.doctor.finding import Finding, wrong
 
+_ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
+_PATHS: Final = tuple(f"/v1/{signal}" for signal in SIGNALS)
 _QUOTES: Final = ("'", '"')
 _KNOWN: Final = frozenset(name for name in vars(environment_variables) if name.startswith("OTEL_"))
 _LIKENESS: Final = 0.88
@@ -49,6 +51,7 @@ def find_malformed(environ: Mapping[str, str]) -> Iterator[Finding]:
             yield wrong(
                 name, "has a header that is not NAME=VALUE, and is left out", f"write {name}=authorization=Bearer%20KEY"
             )
+    yield from _find_extra_path(environ)
     variable = find_global_setup(environ)
     if variable is not None:
         yield wrong(
@@ -57,6 +60,18 @@ def find_malformed(environ: Mapping[str, str]) -> Iterator[Finding]:
             "start the program by opentelemetry-instrument, with opentelemetry-distro installed, or unset it",
         )
     yield from _find_missing_exporters(environ)
+
+
+def _find_extra_path(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield that the endpoint of all signals has the path of one, unless exporters are known to take no path."""
+    value = environ.get(_ENDPOINT, "").strip().rstrip("/")
+    path = next((path for path in _PATHS if value.endswith(path)), None)
+    if path is not None and environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "").strip() != "grpc":
+        yield wrong(
+            _ENDPOINT,
+            f"ends in {path}: an exporter by HTTP adds the path of its signal to that, so that there are two",
+            f"leave {path} out of {_ENDPOINT}",
+        )
 
 
 def _find_missing_exporters(environ: Mapping[str, str]) -> Iterator[Finding]:

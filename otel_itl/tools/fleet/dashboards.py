@@ -9,13 +9,16 @@ from otel_itl.tools.fleet.packaged_files import find_file
 from otel_itl.tools.output import CannotWriteError, open_output
 
 
-def write_dashboards(folder: Path) -> list[Path]:
+def write_dashboards(name: str) -> list[Path]:
     """Write each dashboard to a file in a folder, which is made if need be; returns their paths.
 
     Raises:
-        CommandError: a file of that name is there with other content, which is left as it is.
+        CommandError: the folder has no name; or a file is there with other content, which is left as it is.
         CannotWriteError: the folder cannot be made, or a file cannot be written.
     """
+    if not name.strip():
+        raise CommandError("the folder has no name: give one, or . for the current folder.")
+    folder = Path(name)
     texts = {folder / path.name: path.read_text(encoding="utf-8") for path in find_file("dashboards").glob("*.json")}
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,11 +32,18 @@ class Notes:
                 continue
         return notes
 
-    def explain_no_stream(self, environ: Mapping[str, str]) -> str:
-        """Return the likely reason why no stream was measured, without a full stop."""
+    def explain_no_stream(self, environ: Mapping[str, str], exit_code: int = 0) -> str:
+        """Return the likely reason why no stream was measured, without a full stop.
+
+        Args:
+            environ: of this process.
+            exit_code: of the program; not 0: that it failed is the reason, if it was started as a Python process.
+        """
         notes = self.read()
         failed = next((note for note in notes if "error" in note), None)
         started = [note for note in notes if "sdks" in note]
+        if started and exit_code > 0:
+            return f"the program has ended with exit code {exit_code}{name_exception(notes)}"
         if is_disabled():
             return "OTEL_ITL_DISABLED or OTEL_SDK_DISABLED is true"
         if started and any(note["sdks"] for note in started):
@@ -50,6 +57,12 @@ class Notes:
             return f"otel_itl cannot start in {failed['python']} ({failed['error']})"
         ignored = " (PYTHONPATH is ignored there)" if environ.get("PYTHONPATH") else ""
         return f"no Python process was started, or only with -I, -E or -S{ignored}"
+
+
+def name_exception(noted: Sequence[Mapping[str, Any]]) -> str:
+    """Return by which exception a process ended, and where it was raised, to follow how it ended; may be empty."""
+    raised = next((note for note in noted if "raised" in note), None)
+    return f" by {raised['raised']} in {raised['where']}" if raised else ""
 
 
 @contextmanager

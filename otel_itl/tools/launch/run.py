@@ -57,7 +57,7 @@ def run_command(arguments: argparse.Namespace) -> int:
         # The end of the program is the result: no failure of the report, no closed terminal, and no Ctrl-C may hide it.
         with suppress(OSError, KeyboardInterrupt):
             if not arguments.quiet:
-                _print_end(file, notes, _show_program(words, module))
+                _print_end(file, notes, _show_program(words, module), exit_code)
         with suppress(OSError, KeyboardInterrupt):
             file.finish()
         with suppress(KeyboardInterrupt):
@@ -72,7 +72,7 @@ def _show_program(words: Sequence[str], module: str | None) -> str:
     return f"{program}, with the same arguments" if arguments else program
 
 
-def _print_end(file: OutputFile, notes: Notes, shown: str) -> None:
+def _print_end(file: OutputFile, notes: Notes, shown: str, exit_code: int) -> None:
     """Print the report on a run; or one sentence where nothing was measured."""
     skipped = SkippedInput()
     try:
@@ -81,7 +81,7 @@ def _print_end(file: OutputFile, notes: Notes, shown: str) -> None:
         print(f"otel-itl run: {error}", file=sys.stderr)
         return
     if not report.streams:
-        reason = notes.explain_no_stream(os.environ)
+        reason = notes.explain_no_stream(os.environ, exit_code)
         doctor = f"otel-itl doctor {shown}"
         print(f"otel-itl run: no stream was measured: {reason}. To see why: {doctor}", file=sys.stderr)
         return

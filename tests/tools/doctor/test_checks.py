@@ -81,6 +81,8 @@ def with_package(name: str, version: str | None) -> Facts:
     return replace(FINE, packages={**FINE.packages, name: version})
 
 
+NOWHERE: dict[str, Any] = {"status": "404", "is_accepted": False, "protocol": "http/protobuf"}
+NOWHERE["endpoint"] = "http://localhost:4318/otlp/v1/logs"
 HTTP = {"protocol": "http/protobuf", "endpoint": "http://localhost:4318/v1/metrics"}
 CASES: list[tuple[Facts, str, str]] = [
     # --- the program
@@ -95,6 +97,11 @@ CASES: list[tuple[Facts, str, str]] = [
         replace(FINE, streams_before_code=None, is_forked=True),
         "a forked process is measured only because of the doctor",
         "or in each of them",
+    ),
+    (
+        replace(FINE, streams_before_code=None, child="pid 12, SpawnProcess-1"),
+        "a child process (pid 12, SpawnProcess-1) is measured only because of the doctor",
+        "call otel_itl.instrument() in each child process before its first stream",
     ),
     # --- packages and switches
     (with_package("wrapt", None), "is not installed", "pip install --force-reinstall otel-itl"),
@@ -189,9 +196,9 @@ CASES: list[tuple[Facts, str, str]] = [
         "begin OTEL_EXPORTER_OTLP_ENDPOINT with http://",
     ),
     (
-        with_endpoint(status="404", protocol="http/protobuf", endpoint="http://one:4318/v1/traces/v1/metrics"),
-        "has a path twice",
-        "leave /v1/traces out of OTEL_EXPORTER_OTLP_ENDPOINT",
+        replace(FINE, signals=[replace(TRACES, name="logs", exporters=[replace(ACCEPTED, **NOWHERE)])]),
+        "it takes no logs there",
+        "correct OTEL_EXPORTER_OTLP_ENDPOINT (or OTEL_EXPORTER_OTLP_LOGS_ENDPOINT): /v1/logs is added",
     ),
     (
         with_endpoint(status="200", is_page=True, **HTTP),

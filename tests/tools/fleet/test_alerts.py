@@ -82,6 +82,28 @@ def test_an_objective_without_an_alert_is_one_sentence(
     assert (main(["alerts", "--slo", slo]), capsys.readouterr().err) == (2, f"otel-itl alerts: {sentence}\n")
 
 
+NO_TTFT = "its TTFT '-1' is no time above 0 and below 100 s, such as 0.5 or 50ms."
+NO_OBJECTIVE = "it has no objective{}: name one, such as chat, 0.5/0.05 or 0.5/0.05@0.995."
+
+
+@pytest.mark.parametrize(
+    ("slo", "sentence"),
+    [
+        ("99%", "'99%' is a target alone: it follows TTFT/ITL, as in 0.5/0.05@0.99."),
+        ("0,5/0,05", "numbers have a decimal point, not a comma: did you mean 0.5/0.05?"),
+        ("", NO_OBJECTIVE.format("")),
+        ("@1", NO_OBJECTIVE.format(" before @1")),
+        ("@100", NO_OBJECTIVE.format(" before @100")),
+        ("-1/0.05", NO_TTFT),
+        ("0.5/x", "its ITL 'x' is no time above 0 and below 5 s, such as 0.5 or 50ms."),
+        ("0.5/0.05@99%", "its target '99%' is no share between 0 and 1, such as 0.99."),
+    ],
+)
+def test_what_is_wrong_with_an_objective_is_named(slo: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["alerts", f"--slo={slo}"]) == 2
+    assert f"argument --slo: {slo!r} is not an SLO: {sentence.rstrip('.')} (see " in capsys.readouterr().err
+
+
 # --- Dashboards -----------------------------------------------------------------------------------------------------
 
 
@@ -106,6 +128,16 @@ def test_a_dashboard_that_somebody_has_changed_is_left_as_it_is(
         f"otel-itl dashboards: {changed} is there already, and is another one: name another folder, or remove it.\n"
     )
     assert changed.read_text() == "{}"
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_a_folder_without_a_name_is_one_sentence_and_nothing_is_written(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert (main(["dashboards", name]), [*tmp_path.iterdir()]) == (2, [])
+    expected = "otel-itl dashboards: the folder has no name: give one, or . for the current folder.\n"
+    assert capsys.readouterr().err == expected
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

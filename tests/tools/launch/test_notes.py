@@ -52,6 +52,24 @@ def test_the_reason_is_that_of_the_process_that_came_furthest(
     assert notes.explain_no_stream({}) == reason
 
 
+RAISED = {"pid": 1, "raised": "ValueError", "where": "app.py, line 2"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ([STARTED, RAISED], "the program has ended with exit code 1 by ValueError in app.py, line 2"),
+        ([STARTED], "the program has ended with exit code 1"),
+        ([], "no Python process was started, or only with -I, -E or -S"),
+    ],
+)
+def test_that_the_program_failed_is_a_reason_before_what_it_would_have_done(
+    notes: Notes, lines: list[Mapping[str, Any]], reason: str
+) -> None:
+    note(notes, *lines)
+    assert notes.explain_no_stream({}, 1) == reason
+
+
 @pytest.mark.parametrize("variable", ["OTEL_ITL_DISABLED", "OTEL_SDK_DISABLED"])
 def test_a_switch_that_is_off_is_the_reason(monkeypatch: pytest.MonkeyPatch, notes: Notes, variable: str) -> None:
     monkeypatch.setenv(variable, "true")

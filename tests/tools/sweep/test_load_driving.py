@@ -206,10 +206,11 @@ def test_a_redirect_is_not_followed(drive: Callable[..., Sweep], server: Scripte
     assert reason.endswith(", which is not followed) at 1 times the peak: it and higher levels were not tried again")
 
 
-def test_an_endpoint_that_dies_in_a_round_is_failing_at_its_level(drive: Callable[..., Sweep]) -> None:
+def test_an_endpoint_that_dies_in_a_round_has_stopped_answering_there(drive: Callable[..., Sweep]) -> None:
     sweep = drive(Script((faults.close(),)), *[QUICK] * 8, steady_seconds=1.0)
     result = analyze(sweep)
-    assert (result.knee, result.judged[0].standing, result.exit_code) == (None, Standing.FAILING, 1)
+    assert (result.knee, result.judged, result.exit_code) == (None, [], 3)
+    assert "the endpoint stopped answering in round 1 of 1, at 1x: the last " in headline(result)
     assert not any(one.is_held_up for one in sweep.requests if one.error is not None)
 
 
