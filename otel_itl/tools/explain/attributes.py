@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -13,10 +14,13 @@ from otel_itl.tools.explain.candidates import (
     MIN_KNOWN,
     Candidate,
     Replacement,
+    Trial,
     find_replacements,
+    make_trial,
 )
 from otel_itl.tools.explain.facts import Facts
 from otel_itl.tools.explain.findings import ABSENT, ELSEWHERE, Change, Driver
+from otel_itl.tools.explain.robust import Estimate
 
 MAX_VALUES: Final = 20
 """Values of an attribute that are compared."""
@@ -24,6 +28,8 @@ MAX_MOMENTS: Final = 3
 """Changes of an attribute from one value to the next, above which they are no deployments."""
 MIN_STREAMS: Final = 8
 """Streams with a value, below which it is not compared."""
+MIN_ALIKE: Final = 0.8
+"""Correlation of an attribute's value with a window of the week from which the effect may be of either."""
 MANY: Final = "too many values"
 STILL: Final = "hardly varies"
 ABSENT_EVERYWHERE: Final = "not recorded"
@@ -88,3 +94,32 @@ def _set_apart(value: str, values: list[str]) -> Replacement:
     """Compare a value with all others."""
     is_it = np.array([one == value for one in values])
     return Replacement(Driver.ATTRIBUTE, Change(ELSEWHERE, value, None), ~is_it, is_it)
+
+
+def leave_out_values(
+    left: Sequence[Candidate], found: Sequence[Estimate], chosen: int
+) -> tuple[list[Candidate], list[Trial]]:
+    """Leave out the candidate that was chosen, and the other values of its attribute.
+
+    One value of an attribute is compared with all others. Beside it, a second one would be compared with those that are
+    left, and its sentence would be of other streams than it says.
+
+    Returns:
+        The candidates that stay, and the tests of those that do not: they name nothing, and count as examined.
+    """
+    name = left[chosen].attribute
+    is_out = [number != chosen and one.attribute == name and not one.has_moment for number, one in enumerate(left)]
+    stay = [one for number, one in enumerate(left) if number != chosen and not is_out[number]]
+    tests = [make_trial(one, of_one) for one, of_one, out in zip(left, found, is_out, strict=True) if out]
+    return stay, [replace(one, p=1.0) for one in tests]
+
+
+def name_twins(window: Trial, attributes: Sequence[Candidate]) -> Trial:
+    """Return the test of a window of the week, with the attributes of which a value varies together with it."""
+    inside = window.candidate.column
+    alike = {
+        one.name
+        for one in attributes
+        if np.std(one.column) > 0 and abs(float(np.corrcoef(one.column, inside)[0, 1])) >= MIN_ALIKE
+    }
+    return replace(window, candidate=replace(window.candidate, twins=(*window.candidate.twins, *sorted(alike))))

@@ -214,8 +214,9 @@ class Finding:
 
     @property
     def origin(self) -> Origin:
-        """Where it points."""
-        return self.driver.origin
+        """Where it points: a window of the week that an attribute varies together with, not upstream."""
+        is_either = self.driver is Driver.CALENDAR and self.twins
+        return Origin.ATTRIBUTE if is_either else self.driver.origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

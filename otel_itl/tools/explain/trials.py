@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from otel_itl.tools.explain.attributes import find_attributes
+from otel_itl.tools.explain.attributes import find_attributes, leave_out_values, name_twins
 from otel_itl.tools.explain.bends import bend_trial, choose_knot, find_best_knot, find_knots, is_bent, split_column
 from otel_itl.tools.explain.calendar import can_search, find_window
 from otel_itl.tools.explain.candidates import (
@@ -102,6 +102,7 @@ class Trials:
         """Not of interest: of a longer answer more of the tokens come late."""
         fit, rejected = self._choose_attributes([one for one in side_by_side if one.attribute is not None])
         fit, windows = self._find_windows(fit, random)
+        windows = [name_twins(one, self.attributes.candidates) for one in windows]
         sure = [one for one in windows if one.p <= SURE]
         within_days = self._test_within_days(fit, sure)
         fit, bent = self._bend(fit, sure, within_days)
@@ -152,10 +153,7 @@ class Trials:
         """Add the values and changes of attributes that matter to what is tested beside each other, the surest first.
 
         Many attributes say the same: a host, its zone, its cluster. So each is tested beside those that were added
-        before, and the tests of all others count in the adjustment for what was examined.
-
-        Returns:
-            The fit with those that were added, and the tests of all others.
+        before. Returns the fit with those, and the tests of all others, which count for what was examined.
         """
         fit = self._fit([])
         steps = [(one, self._compare_sides(fit, [], one)) for one in self._steps if one.attribute is not None]
@@ -164,11 +162,13 @@ class Trials:
             self._steps = [other for other in self._steps if other is not one]
         left, fit = list(candidates), self._fit([]) if steps else fit
         found = estimate_alone(self._regress(fit, [], left)) if left else []
-        while left and len(candidates) - len(left) < MAX_ATTRIBUTES:
-            best = min(range(len(left)), key=lambda number: found[number].p)
-            if found[best].p * len(candidates) >= MAX_CHANCE:
+        for _ in range(MAX_ATTRIBUTES):
+            best = min(range(len(left)), key=lambda number: found[number].p, default=None)
+            if best is None or found[best].p * len(candidates) >= MAX_CHANCE:
                 break
-            self._side_by_side.append(left.pop(best))
+            self._side_by_side.append(left[best])
+            left, unnamed = leave_out_values(left, found, best)
+            doubtful += unnamed
             fit = self._fit([])
             found = estimate_alone(self._regress(fit, [], left)) if left else []
         return fit, [*doubtful, *(make_trial(one, estimate) for one, estimate in zip(left, found, strict=True))]

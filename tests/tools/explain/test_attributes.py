@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("scipy", reason="the extra `explain` is not installed")
 
-from bench.explain.fleets import ATTRIBUTES, NOTHING, simulate
+from bench.explain.fleets import ALONE, ATTRIBUTES, NOTHING, SLOW_HOURS, simulate
 from otel_itl.tools.explain.attribute_reader import MAX_READ, AttributeReader
 from otel_itl.tools.explain.explaining import explain_observations
 from otel_itl.tools.explain.findings import Driver, Explanation, Finding, Origin, Target
@@ -142,3 +142,35 @@ def test_an_attribute_with_too_many_values_is_no_longer_kept() -> None:
 def test_streams_with_the_same_attributes_share_them() -> None:
     reader = AttributeReader()
     assert reader.read({"tenant": "a"}) is reader.read({"tenant": "a"})
+
+
+def slowed(observations: Observations, key: str, factor: dict[str, float]) -> Observations:
+    """The streams, each with a value of an attribute in turn, and with the pace of that value."""
+    names = list(factor)
+    named = with_attribute(observations, key, lambda _, number: names[number % len(names)])
+    used = [replace(one, itl=(one.itl or 0.0) * factor[one.attributes[key]]) for one in named.used]
+    return replace(named, used=used)
+
+
+def test_one_value_of_several_is_compared_with_all_others() -> None:
+    zones = {"a": 2.0, "b": 0.7, "c": 1.0}
+    explanation = explain_observations(slowed(fleet(NOTHING[0]), "zone", zones))
+    (finding,) = [one for one in of_attributes(explanation) if one.attribute == "zone"]
+    # The geometric mean of the others is 0.84.
+    assert (finding.change and finding.change.after, finding.effect.low < 2.0 / 0.84 - 1 < finding.effect.high) == (
+        "a",
+        True,
+    )
+
+
+def test_a_tenant_of_some_hours_is_named_beside_the_window_and_nothing_points_upstream() -> None:
+    slow_hours = next(one for one in ALONE if one.name.startswith("every day"))
+
+    def tenant(one: Any, _: int) -> str:
+        return "morning" if one.start_ns // 3_600_000_000_000 % 24 in range(*SLOW_HOURS) else "day"
+
+    explanation = explain_observations(with_attribute(fleet(slow_hours), "tenant.kind", tenant))
+    (finding,) = [one for one in explanation.findings if one.driver is Driver.CALENDAR]
+    said = describe_finding(finding, explanation)
+    assert said.endswith(" The attribute tenant.kind varies together with it: the effect may be of either.")
+    assert finding.origin is Origin.ATTRIBUTE

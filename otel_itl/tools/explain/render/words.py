@@ -43,7 +43,7 @@ def describe_finding(finding: Finding, explanation: Explanation) -> str:
 
     A second one names what varies together with it.
     """
-    twins = " and ".join(f"the {_WORDS[name]}" if name in _WORDS else name for name in finding.twins)
+    twins = " and ".join(f"the {_WORDS.get(name, f'attribute {name}')}" for name in finding.twins)
     vary = "vary" if len(finding.twins) > 1 else "varies"
     doubt = f" {twins[0].upper()}{twins[1:]} {vary} together with it: the effect may be of either." if twins else ""
     return _describe_effect(finding, explanation) + doubt
