@@ -230,7 +230,16 @@ def test_an_operators_variable_beats_instrument_in_code(
     assert (len(chunks) > 0, captured_telemetry.spans, captured_telemetry.metrics) == (True, [], {})
 
 
-@pytest.mark.parametrize("value", ["", "false", "1", "yes"])
+def test_the_operators_variable_takes_1_as_well(
+    monkeypatch: pytest.MonkeyPatch, instrument: Instrument, clients: Clients, captured_telemetry: CapturedTelemetry
+) -> None:
+    monkeypatch.setenv("OTEL_ITL_DISABLED", "1")
+    instrument()
+    clients.chat()
+    assert captured_telemetry.spans == []
+
+
+@pytest.mark.parametrize("value", ["", "false", "0", "yes"])
 def test_the_operators_variable_disables_nothing_with_any_other_value(
     value: str,
     monkeypatch: pytest.MonkeyPatch,
