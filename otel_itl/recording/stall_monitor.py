@@ -221,7 +221,7 @@ class StreamStallMonitor:
                     return ()
                 found = self._start_detecting(stream).check(stream.ended, stream.headers, is_over=is_over)
                 changes = self._judge(stream, found, stream.ended)
-            stalls = (*self._stalls.values(),)
+            stalls = tuple(self._stalls.values())
         self._count(changes)
         return stalls
 

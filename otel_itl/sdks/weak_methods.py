@@ -16,6 +16,7 @@ def bind_weakly(owner: Any, name: str) -> Callable[..., Any]:
 
     @wraps(inspect.unwrap(function))
     def call(*args: Any, **kwargs: Any) -> Any:
+        """Call the method of the object, if that is still there."""
         instance = found()
         if instance is not None:
             return function.__get__(instance, type(instance))(*args, **kwargs)
