@@ -27,6 +27,8 @@ logger = logging.getLogger("otel_itl")
 PREFIX: Final = "OTEL_ITL_"
 DISABLED_VARIABLE: Final = PREFIX + "DISABLED"
 """The operator's switch. It is no option: whatever starts the instrumentation reads it from the environment."""
+_OFF_VALUES: Final = {DISABLED_VARIABLE: ("true", "1"), "OTEL_SDK_DISABLED": ("true",)}
+"""The operator's variables → the values that switch measuring off. OpenTelemetry takes "true" alone."""
 _MAX_SHOWN_SWITCH: Final = 10
 """Letters of a value of a switch that a warning shows."""
 PROVIDERS: Final = {
@@ -118,8 +120,12 @@ def _read_variables(environ: Mapping[str, str], defaults: Config) -> dict[str, A
                 _warn_of_wrong_value(variable, text, error, getattr(defaults, option))
         elif variable != DISABLED_VARIABLE:
             _warn_of_unknown_variable(variable)
-        elif text.lower() not in {"true", "false", "1", "0"}:
-            logger.warning("%s is not accepted: it takes true or false, or 1 or 0. Streams are measured.", variable)
+        else:
+            try:
+                forms.parse_switch(text)
+            except forms.NotAcceptedError:
+                accepted = forms.SWITCH.accepted_text
+                logger.warning("%s is not accepted: it takes %s. Streams are measured.", variable, accepted)
     return settings
 
 
@@ -157,6 +163,9 @@ def _warn_of_unknown_variable(variable: str) -> None:
 
 def is_disabled() -> bool:
     """Return whether an operator has switched measuring off, by `OTEL_ITL_DISABLED` or `OTEL_SDK_DISABLED`."""
-    ours, of_sdk = (os.environ.get(name, "").strip().lower() for name in (DISABLED_VARIABLE, "OTEL_SDK_DISABLED"))
-    # OpenTelemetry takes "true" alone.
-    return ours in {"true", "1"} or of_sdk == "true"
+    return bool(find_off_switches(os.environ))
+
+
+def find_off_switches(environ: Mapping[str, str]) -> list[str]:
+    """Return the names of the variables by which an operator has switched measuring off."""
+    return [name for name, values in _OFF_VALUES.items() if environ.get(name, "").strip().lower() in values]

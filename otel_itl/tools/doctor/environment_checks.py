@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from otel_itl.config import find_off_switches
 from otel_itl.export.exporters import OTLP_EXPORTERS
 from otel_itl.tools.doctor.facts import Facts
 from otel_itl.tools.doctor.finding import Finding, fine, note, wrong
@@ -45,10 +46,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def check_variables(facts: Facts) -> Iterator[Finding]:
     """Check the variables that switch measuring, a sampler or exporters off, name no protocol, or are not accepted."""
-    for name, switched_off in (("OTEL_ITL_DISABLED", ("true", "1")), ("OTEL_SDK_DISABLED", ("true",))):
-        value = facts.variables.get(name, "").strip().lower()
-        if value in switched_off:
-            yield wrong(name, f"is {value}: nothing is measured", f"unset {name}")
+    for name in find_off_switches(facts.variables):
+        yield wrong(name, f"is {facts.variables[name].strip().lower()}: nothing is measured", f"unset {name}")
     for sentence in facts.refused_variables:
         variable = sentence.partition(" ")[0]
         finding = _LIST.sub("", sentence.removeprefix(variable).strip().rstrip("."))
