@@ -9,8 +9,9 @@ it; they mark it *alive*.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
+from functools import cached_property
 
 from otel_itl.core.request import Request
 from otel_itl.core.timeline import SECOND
@@ -61,7 +62,7 @@ class Evidence(str, Enum):
     """Nothing kept the consumer from seeing a chunk, as far as is known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StallPolicy:
     """How long the consumer has to wait, in seconds, before a silence is a stall. None switches a threshold off.
 
@@ -85,8 +86,7 @@ class StallPolicy:
     abort_after: float | None = None
 
     def __post_init__(self) -> None:
-        for name in self.__slots__:
-            value = getattr(self, name)
+        for name, value in self._values():
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
             if value is not None and not (is_number and 0 < value <= MAX_THRESHOLD_SECONDS):
                 message = (
@@ -97,13 +97,14 @@ class StallPolicy:
 
     def __str__(self) -> str:
         """Return the policy in the form that `OTEL_ITL_STALL` takes."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return ",".join(f"{name}={value:g}" for name, value in values.items() if value is not None)
+        return ",".join(f"{name}={value:g}" for name, value in self._values() if value is not None)
+
+    def _values(self) -> list[tuple[str, float | None]]:
+        return [(each.name, getattr(self, each.name)) for each in fields(self)]
 
     def find_fixed_threshold(self, phase: Phase) -> int:
         """Return the threshold (ns) of a phase for a stream of any pace: no shorter wait is a stall."""
-        fixed = {Phase.FIRST_TOKEN: self.first_token, Phase.REASONING: self.reasoning, Phase.DECODE: self.next_token}
-        return _to_nanoseconds(fixed[phase])
+        return self._fixed_thresholds[phase]
 
     def find_threshold(self, phase: Phase, pace: float | None) -> int:
         """Return the threshold (ns) of a phase for a stream of one pace.
@@ -117,14 +118,15 @@ class StallPolicy:
             return fixed
         return max(fixed, min(int(self.relative * pace), MAX_RELATIVE_THRESHOLD))
 
-    @property
+    @cached_property
+    def _fixed_thresholds(self) -> dict[Phase, int]:
+        seconds = {Phase.FIRST_TOKEN: self.first_token, Phase.REASONING: self.reasoning, Phase.DECODE: self.next_token}
+        return {phase: NEVER if value is None else round(value * SECOND) for phase, value in seconds.items()}
+
+    @cached_property
     def min_threshold(self) -> int:
-        """The shortest threshold (ns) that any phase can have."""
-        return min(self.find_fixed_threshold(phase) for phase in Phase)
-
-
-def _to_nanoseconds(seconds: float | None) -> int:
-    return NEVER if seconds is None else round(seconds * SECOND)
+        """Return the shortest threshold (ns) that any phase can have."""
+        return min(self._fixed_thresholds.values())
 
 
 def _refuse_abort() -> bool:

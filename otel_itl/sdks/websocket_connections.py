@@ -184,16 +184,8 @@ class ConnectionFollower:
 
         def send(message: Any, *args: Any, **kwargs: Any) -> Any:
             """Send a message; where that raises, the response that it asks for ends."""
-            asked = self._send(message)
-            try:
-                result = own(message, *args, **kwargs)
-            except BaseException as error:
-                if asked is not None:
-                    asked.recorder.end_failed(error)
-                raise
-            if asked is not None:
-                self._note_sent(asked)
-            return result
+            with _Sending(self, self._send(message)):
+                return own(message, *args, **kwargs)
 
         return send
 
@@ -205,15 +197,8 @@ class ConnectionFollower:
             asked = self._send(message)
             if asked is not None:
                 asked.recorder.follow_running_loop()
-            try:
-                result = await own(message, *args, **kwargs)
-            except BaseException as error:
-                if asked is not None:
-                    asked.recorder.end_failed(error)
-                raise
-            if asked is not None:
-                self._note_sent(asked)
-            return result
+            with _Sending(self, asked):
+                return await own(message, *args, **kwargs)
 
         return send
 
@@ -291,7 +276,7 @@ class ConnectionFollower:
         return self._wire.send(message) if isinstance(message, (str, bytes)) else None
 
     @never_raises(Where.STREAM_END, None)
-    def _note_sent(self, asked: Asked) -> None:
+    def note_sent(self, asked: Asked) -> None:
         """Note that the message that asks for a response was sent."""
         asked.is_sent = True
         connection = self._connection()
@@ -335,6 +320,24 @@ class ConnectionFollower:
         if outcome is None:
             outcome = Outcome.TRUNCATED if code == CLOSED_NORMALLY else Outcome.ERROR
         self._wire.end(outcome, NOT_CLOSED if code is None else code)
+
+
+class _Sending:
+    """The time in which a message is sent: where that raises, the response that it asks for ends."""
+
+    def __init__(self, follower: ConnectionFollower, asked: Asked | None) -> None:
+        self._follower, self._asked = follower, asked
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if self._asked is None:
+            return
+        if error is None:
+            self._follower.note_sent(self._asked)
+        else:
+            self._asked.recorder.end_failed(error)
 
 
 def connection_hooks(paths: str, make_wire: MakeWire) -> Iterator[ConnectionHook]:
